@@ -314,11 +314,30 @@ def test_a_queue_that_is_deleted_in_use_loses_no_pod() -> None:
     assert len(scene.bound()) == 2
     scene.engine.handle(events.QueueGone("fairlead/red"), now=scene.now)
     scene.create("red")
-    assert [reason for reason, _ in scene.failures()] == ["QueueNotFound"]
+    assert [reason for reason, _ in scene.failures()] == ["QueueNotFound"] * 2
     scene.later()
     scene.show(a_queue("red", 3))
     assert scene.used("red") == 2000
     assert len(scene.bound()) == 1
+
+
+@pytest.mark.parametrize("of", ["pods", "a gang"])
+def test_pods_that_wait_say_so_when_their_queue_is_deleted(of: str) -> None:
+    scene = Scene(a_queue("red", 1), a_queue("other"))
+    if of == "pods":
+        scene.create("red", 4, gpus=2)
+    else:
+        a_gang(scene, "g", 4, "red")
+    assert {reason for reason, _ in scene.failures()} == {"QueueLimit"}
+    scene.later()
+    assert scene.decide() == []
+    scene.engine.handle(events.QueueGone("fairlead/red"), now=scene.now)
+    said = []
+    for _ in range(4):
+        said += scene.failures()
+        scene.later()
+    assert [reason for reason, _ in said] == ["QueueNotFound"] * 4
+    assert scene.decide() == []
 
 
 def test_an_edited_label_moves_no_use() -> None:

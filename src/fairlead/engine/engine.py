@@ -518,6 +518,7 @@ class Engine:
         class_ = self._requeuer.class_of(entry.unit)
         held_back_by = beyond.queue
         self.queue.park(entry, class_, woken_by=beyond.woken_by, now=now, held_back_by=held_back_by)
+        self._requeuer.announced(entry, beyond, class_)
         failure = AnnounceFailure(entry.unit.pod, beyond.reason, beyond.message)
         return Attempt(entry.unit, Outcome.HELD_BACK, (failure,))
 

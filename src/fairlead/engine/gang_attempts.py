@@ -279,6 +279,7 @@ class GangAttempts:
         held_back = Outcome.HELD_BACK
         attempt = self._park(entry, beyond.reason, message, beyond.woken_by, now, held_back)
         self._queue.held_back.put(entry, beyond.queue)
+        self._requeuer.announced(entry, beyond, self._requeuer.class_of(gang))
         return attempt
 
     def _refuse(self, entry: Entry, filling: Filling, now: float) -> Attempt:

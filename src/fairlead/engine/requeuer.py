@@ -175,7 +175,8 @@ class Requeuer:
 
     def _look_at(self, entry: Entry, changed: Aspect, now: float, cause: str) -> None:
         if isinstance(entry.unit, Gang):
-            if self._gang_beyond_quota(entry):
+            if refusal := self._gang_beyond_quota(entry):
+                self._hold_back(entry, refusal, cause, now)
                 return
             if not self._may_fit(entry):
                 if changed and self.may_make_room(entry, now):
@@ -256,17 +257,27 @@ class Requeuer:
             return None
         return self._quota.admits_some(gang.pods, max(1, gang.needed))
 
-    def _gang_beyond_quota(self, entry: Entry) -> bool:
+    def _gang_beyond_quota(self, entry: Entry) -> QuotaRefusal | None:
         gang = entry.unit
         assert isinstance(gang, Gang)
         try:
-            refusal = self.gang_beyond_quota(gang)
+            return self.gang_beyond_quota(gang)
         except Exception:  # let the attempt itself fail, where it is reported
-            return False
-        if refusal is None or refusal.queue is None:
-            return False
-        self._queue.held_back.put(entry, refusal.queue)
-        return True
+            return None
+
+    def _hold_back(self, entry: Entry, refusal: QuotaRefusal, cause: str, now: float) -> None:
+        """The attempt announces a reason that is another one than before."""
+        if _is_news(entry, refusal):
+            self._queue.wake(entry, cause, now=now)
+        else:
+            self._queue.held_back.put(entry, refusal.queue)
+
+    def announced(self, entry: Entry, refusal: QuotaRefusal, class_: EquivalenceClass) -> None:
+        """A unit was held back and says why; if for a new reason, the next of its class is due."""
+        is_news, entry.held_back_as = _is_news(entry, refusal), refusal.reason
+        following = self._queue.first_of_class(class_) if is_news else None
+        if following is not None and _is_news(following, refusal):
+            self._queue.postpone(following, "UnschedulablePodUpdate")
 
     def may_schedule(self, pod: Pod, changed: Aspect) -> bool:
         if self.would_fit(pod):
@@ -285,6 +296,8 @@ class Requeuer:
         pod = entry.unit.pod
         try:
             if refusal := self.beyond_quota(pod):
+                if _is_news(entry, refusal):
+                    return None  # the attempt announces it
                 self._queue.held_back.put(entry, refusal.queue)
                 return refusal.woken_by
             return self._placements[pod.scheduler].refused_by(pod)
@@ -308,6 +321,11 @@ class Requeuer:
         pod = unit.pod
         tenant = self._quota.class_of(pod) if self._quota else ""
         return unit.equivalence_class(self._placements[pod.scheduler].request, tenant)
+
+
+def _is_news(entry: Entry, refusal: QuotaRefusal) -> bool:
+    """Whether a queue held the unit back for another reason than this one."""
+    return bool(entry.held_back_as) and entry.held_back_as != refusal.reason
 
 
 _CAUSES = {

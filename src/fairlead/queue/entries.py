@@ -35,5 +35,7 @@ class Entry:
     equivalence_class: EquivalenceClass | None = None
     #: The queue of a team that held it back, while it waits; None: none did.
     held_back_by: str | None = None
+    #: The reason with which a queue last held it back, as it was announced; empty: none did.
+    held_back_as: str = ""
     #: The one heap entry that stands for it; older ones are void.
     ticket: int = -1
