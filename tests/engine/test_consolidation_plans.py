@@ -6,12 +6,14 @@ from builders import a_pod, see
 from consolidation_world import NOW_S, a_plan, drawn_engine, plan_for, running, why_none
 from fairlead.engine.consolidation.planner import USUAL
 from fairlead.engine.consolidation.plans import ConsolidationPlan
-from fairlead.engine.events import BudgetSeen, QueueKindSeen, QueueSeen
+from fairlead.engine.events import BudgetSeen, NodeSeen, QueueKindSeen, QueueSeen
 from fairlead.model.budgets import Budget
 from fairlead.model.consolidation import MoveLimits
+from fairlead.model.gpus import GpuRequest, GpuUse, Grant
 from fairlead.model.pods import Pod
 from fairlead.model.queues import QueueSpec
 from fairlead.model.selectors import LabelSelector, Requirement
+from fairlead.testing.builders import a_gpu_node, gpu_share
 from gang_world import a_gang
 
 
@@ -184,3 +186,31 @@ def test_nothing_changes_by_looking() -> None:
     assert {uid: held.node for uid, held in engine.cluster.holdings.items()} == before
     assert not engine.cluster.in_trial
     assert not engine.cluster.nominations
+
+
+def test_shares_move_together_so_that_whole_gpus_are_free() -> None:
+    """Two GPUs on each of two nodes, each with one share of 0.4: two fit on one GPU."""
+    engine = drawn_engine()
+    for node in ("s1", "s2"):
+        engine.handle(NodeSeen(a_gpu_node(node, 2)), now=0.0)
+        for number in range(2):
+            use = GpuUse(f"GPU-{node}-{number}", whole=False, milli=400)
+            grant = Grant((use,), dialect="fairlead")
+            share = gpu_share(400)
+            see(engine, running(f"{node}-{number}", 0, node, gpu_request=share, grant=grant))
+    pod = a_pod("big", gpus=2, gpu_request=GpuRequest(2))
+    found = a_plan(engine, pod)
+    assert {move.node for move in found.moves} == {found.starts[0].node}
+    assert found.moved_milli == 800
+    assert {move.target for move in found.moves}.isdisjoint({found.starts[0].node})
+
+
+def test_a_pod_that_needs_no_particular_model_moves_for_one_that_does() -> None:
+    engine = drawn_engine()
+    for node, model in (("h1", "H100"), ("a1", "A100")):
+        engine.handle(NodeSeen(a_gpu_node(node, 2, model=model)), now=0.0)
+    grant = Grant((GpuUse("GPU-h1-0"), GpuUse("GPU-h1-1")))
+    see(engine, running("any", 2, "h1", gpu_request=GpuRequest(2), grant=grant))
+    asked = GpuRequest(2, models=frozenset({"H100"}))
+    found = a_plan(engine, a_pod("big", gpus=2, gpu_request=asked))
+    assert [(move.pod.name, move.target) for move in found.moves] == [("any", "a1")]

@@ -38,20 +38,21 @@ class FreeGpus:
 def free_gpus(pod: Pod, pods: int, rows: NodeMask, cluster: Cluster) -> FreeGpus:
     """For so many pods like this one, on these rows."""
     ask, nodes = pod.request.gpu_request, cluster.nodes
-    found = np.maximum(nodes.free(GPU), 0) * WHOLE
+    found = on_all = np.maximum(nodes.free(GPU), 0) * WHOLE
     if ask is not None:
         gpus = nodes.gpus
-        there = gpus.there() & gpus.wanted(ask)
-        milli = np.where(gpus.unused(), WHOLE, 0 if ask.whole else gpus.milli_free())
-        by_gpu = np.where(there, np.maximum(milli, 0), 0).sum(axis=1)
-        found = np.where(gpus.known(), by_gpu, found)
-    on_all = int(found.sum())
+        parts = np.where(gpus.there(), np.maximum(gpus.milli_free(), 0), 0)
+        on_all = np.where(gpus.known(), parts.sum(axis=1), found)
+        parts = np.where(gpus.wanted(ask), parts, 0)  # pods that move may use other models
+        # Parts of GPUs are of no use to a pod that asks for whole ones, until shares have moved.
+        usable = np.where(gpus.unused(), parts, 0) if ask.whole else parts
+        found = np.where(gpus.known(), usable.sum(axis=1), found)
     found = np.where(rows, found, 0)
     return FreeGpus(
         int(found.sum()),
         int(np.count_nonzero(found)),
         int(found.max(initial=0)),
-        on_all,
+        int(on_all.sum()),
         pods * requested_milli(pod.request),
         int(np.count_nonzero(rows)),
     )
