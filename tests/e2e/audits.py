@@ -1,6 +1,7 @@
 """What a user asked of a real API server, and what he may ask."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,8 @@ class Audited:
 def _permission(entry: Object) -> Permission:
     asked, verb = entry.get("objectRef"), entry["verb"]
     if asked is None:
-        return "", entry["requestURI"], verb
+        # Versions of a group are granted together.
+        return "", re.sub(r"^(/apis/[^/]+/).+", r"\1*", entry["requestURI"]), verb
     subresource = f"/{asked['subresource']}" if asked.get("subresource") else ""
     return asked.get("apiGroup", ""), asked["resource"] + subresource, verb
 

@@ -204,7 +204,7 @@ async def test_hostile_objects_are_problems_of_their_own(plane: ControlPlane) ->
 
 # -- queues of others ------------------------------------------------------------------------------
 
-FOREIGN = [each.name for each in DIALECTS if each.name != OWN]
+FOREIGN = [each.name for each in DIALECTS if each.name != OWN and each.kind]
 
 
 @pytest.mark.parametrize("dialect", FOREIGN)
@@ -273,3 +273,15 @@ async def test_statuses_of_kai_and_of_quotas_are_not_ours(
                 watches.write(next(iter(known.queues)), USED)
                 await asyncio.sleep(0)
                 assert watches.writer.tally == WriteCounts()
+
+
+async def test_words_of_yunikorn_name_queues_of_ours(plane: ControlPlane) -> None:
+    async with watching(plane) as (watches, known):
+        await wait_for(lambda: watches.is_synced)
+        queue_crds.create(plane, "root.research", limit={"cpu": 4})
+        await wait_for(lambda: "yunikorn/root.research" in known.queues)
+        assert known.queues["yunikorn/root.research"].parent == "fairlead/root.research"
+        assert known.kinds["yunikorn"].is_served
+        plane.api("DELETE", f"{queue_crds.QUEUES}/root.research")
+        await wait_for(lambda: not known.kinds["yunikorn"].is_served)
+        assert known.queues == {}

@@ -16,9 +16,11 @@ from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.queues.api import QueueDialect, QueueKind, QueueObject
+from fairlead.kube.queues.fairlead import FairleadQueues
 from fairlead.kube.queues.registry import QueueDialects, decode_queue
 from fairlead.kube.queues.status_writer import QueueStatusWriter, ServedQueues
-from fairlead.model.queues import QueueStatus
+from fairlead.kube.queues.yunikorn import YunikornQueues, yunikorn_alias, yunikorn_key
+from fairlead.model.queues import QueueSpec, QueueStatus
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +57,8 @@ class QueueWatches:
         self._objects: dict[str, str] = {}
         #: Queues that exist without an object, by dialect.
         self._implied: dict[str, set[str]] = {}
+        #: Queues of ours that YuniKorn's words name, as these name them.
+        self._aliases: dict[str, QueueSpec] = {}
         #: What the engine was last told of each kind, by dialect.
         self._said: dict[str, events.QueueKindSeen] = {}
 
@@ -113,7 +117,7 @@ class QueueWatches:
                 self._feed(events.QueueGone(key))
         is_first = watch.name not in self._said
         self._say(event)
-        if is_first and len(self._said) == len(self._kinds):
+        if is_first and len(self._said.keys() - {YunikornQueues.name}) == len(self._kinds):
             self._log_missing()
 
     def _log_missing(self) -> None:
@@ -132,6 +136,7 @@ class QueueWatches:
                 self._objects[obj.spec.key] = obj.key
                 self._implied.get(dialect.name, set()).discard(obj.spec.key)
                 self._feed(events.QueueSeen(obj.spec))
+                self._alias(dialect, obj.spec)
             case Deleted(obj):
                 self._gone(dialect, obj.key)
             case Synced():
@@ -148,8 +153,20 @@ class QueueWatches:
             return  # another object describes the queue of this name
         del self._objects[key]
         self._feed(events.QueueGone(key))
+        if self._aliases.pop(alias := yunikorn_key(QueueSpec(key)), None):
+            self._feed(events.QueueGone(alias))
+            self._say(events.QueueKindSeen(YunikornQueues.name, bool(self._aliases)))
         if last in dialect.implied and self._kinds.get(dialect.name):
             self._imply(dialect, last)
+
+    def _alias(self, dialect: QueueDialect, spec: QueueSpec) -> None:
+        """Words of YuniKorn have an effect as long as a queue of ours has such a name."""
+        if dialect.name != FairleadQueues.name or YunikornQueues.name not in self._dialects:
+            return
+        if key := yunikorn_key(spec):
+            alias = self._aliases[key] = yunikorn_alias(spec)
+            self._feed(events.QueueSeen(alias))
+            self._say(events.QueueKindSeen(YunikornQueues.name, is_served=True))
 
     def _imply(self, dialect: QueueDialect, name: str) -> None:
         """A queue that exists without an object."""

@@ -5,6 +5,7 @@ import datetime as dt
 import gc
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -24,6 +25,7 @@ from fairlead.kube.admission.admission_handler import AdmissionHandler
 from fairlead.kube.admission.cert_rotation import CertLocations, CertRotation
 from fairlead.kube.admission.certificates import ServingCert, Subject
 from fairlead.kube.admission.tls import ServingContext, read_pair
+from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError, FairleadError
 from fairlead.telemetry.admission import AdmissionMetrics
@@ -63,9 +65,13 @@ def run(options: WebhookOptions) -> None:
             f"--cert-lifetime is {options.cert_lifetime!r}; write hours, minutes or seconds such "
             f"as 2160h, at least {_SHORTEST_LIFE_S:g}s"
         )
-    profiles = run_plan.plan(options.plan).profiles
+    plan = run_plan.plan(options.plan)
+    profiles = plan.profiles
     isolation = {name: kind for name, one in profiles.items() if (kind := one.isolation)}
-    handler = AdmissionHandler(frozenset(profiles), isolation=isolation)
+    decode = partial(
+        decode_pod, gang_dialects=plan.gang_dialects, queue_dialects=plan.queue_dialects
+    )
+    handler = AdmissionHandler(frozenset(profiles), isolation=isolation, decode=decode)
     # What is here now stays: it need not be looked through for garbage between two answers.
     gc.freeze()
     run_in_fast_loop(lambda: _run(options, handler, dt.timedelta(seconds=life_s)))

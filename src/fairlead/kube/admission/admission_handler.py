@@ -51,6 +51,8 @@ class AdmissionHandler:
     #: The isolation of shares that demand none, by scheduler.
     isolation: Mapping[str, Isolation] = field(default_factory=dict)
     queues: QueueReviews = field(default_factory=QueueReviews)
+    #: As the scheduler reads pods: by the dialects that are on.
+    decode: Callable[[bytes], Pod] = decode_pod
 
     def mutate(self, body: bytes) -> AdmissionAnswer:
         asked = review.read_review(body)
@@ -105,4 +107,4 @@ class AdmissionHandler:
         if _pods.decode(pod).spec.scheduler_name not in self.schedulers:
             return None
         check_size(pod)
-        return decode_pod(pod)
+        return self.decode(pod)

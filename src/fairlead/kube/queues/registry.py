@@ -13,6 +13,7 @@ from fairlead.kube.queues.kai import KaiQueues
 from fairlead.kube.queues.limits import LONGEST_STATUS_BYTES, name_of_queue
 from fairlead.kube.queues.times import seconds_of
 from fairlead.kube.queues.volcano import VolcanoQueues
+from fairlead.kube.queues.yunikorn import YunikornQueues
 from fairlead.model.errors import FairleadError
 from fairlead.model.queues import UNQUEUED, QueueSpec
 
@@ -23,6 +24,7 @@ DIALECTS: tuple[QueueDialect, ...] = (
     VolcanoQueues(),
     KoordinatorQuotas(),
     ElasticQuotas(),
+    YunikornQueues(),
 )
 NAMES = tuple(dialect.name for dialect in DIALECTS)
 
