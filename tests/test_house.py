@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,9 @@ def test_the_version_is_the_same_everywhere() -> None:
     for page in ("deploy/Dockerfile", "docs/install.md"):
         named = re.findall(r"fairlead:(\d+\.\d+\.\d+)|tag=(\S+)", (ROOT / page).read_text())
         assert {"".join(version) for version in named} == {__version__}, page
+
+
+def test_files_of_tests_have_names_of_their_own() -> None:
+    """pytest imports them by that name, and two halves of the suite by different folders."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
