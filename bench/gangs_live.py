@@ -7,8 +7,8 @@ controllers do not run.
 "whole": a gang with one GPU a pod; seconds from the creation of its last pod to its last bind.
 "impossible": a gang of 80 pods with 8 GPUs each where 49 nodes fit; how many pods are bound,
 seconds until the first pod says why it waits, and CPU and writes of the 20 s after that.
-"many": gangs of 8 that fill as many nodes, all created before the scheduler starts; pods a second
-from the first bind to the last, and CPU until then.
+"many": gangs of 8, created as fast as the API server takes them; seconds from the first creation,
+and from the last one, to the last bind, and CPU until then. After two minutes it is given up.
 """
 
 import argparse
@@ -135,13 +135,6 @@ def _options() -> argparse.Namespace:
 @contextmanager
 def _scheduling(plane: ControlPlane, side: str) -> Iterator[ChildProcess]:
     """A scheduler that has read the cluster."""
-    with _scheduling_at_once(plane, side) as process:
-        _settle(process, side)
-        yield process
-
-
-@contextmanager
-def _scheduling_at_once(plane: ControlPlane, side: str) -> Iterator[ChildProcess]:
     if side == "kube-scheduler":
         config = {"clientConnection": {"qps": 5000, "burst": 5000}}
         started = plane.start_kube_scheduler(config, flags=[GATES])
@@ -150,6 +143,7 @@ def _scheduling_at_once(plane: ControlPlane, side: str) -> Iterator[ChildProcess
     else:
         started = start_scheduler(plane, side)
     with started as process:
+        _settle(process, side)
         yield process
 
 
@@ -182,13 +176,16 @@ def _many(plane: ControlPlane, side: str, gangs: int) -> dict[str, float]:
             reply = await client.request("POST", path, body=json.dumps(body).encode())
             assert reply.status == 201, reply.message
 
-    asyncio.run(for_all(admin, create, gangs))
-    with bind_times(admin) as times, _scheduling_at_once(plane, side) as process:
-        _wait(lambda: len(times) >= pods, f"{side}: only some pods were bound", 400.0)
-        cpu_s = process.cpu_seconds()
+    with _scheduling(plane, side) as process, bind_times(admin) as times:
+        cpu_s, begun_s = process.cpu_seconds(), time.monotonic()
+        asyncio.run(for_all(admin, create, gangs))
+        created_s = time.monotonic()
+        while len(times) < pods and time.monotonic() < created_s + 120:
+            time.sleep(0.01)
+        cpu_s, found = process.cpu_seconds() - cpu_s, sorted(times)[:pods]
     _delete(plane, pods)
-    found = sorted(times)[:pods]
-    return {"many_pods_per_s": pods / (found[-1] - found[0]),
+    return {"many_bound": len(found), "many_s": found[-1] - begun_s,
+            "many_after_s": max(0.0, found[-1] - created_s),
             "many_cpu_ms_per_pod": 1000 * cpu_s / pods}  # fmt: skip
 
 
