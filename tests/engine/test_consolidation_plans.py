@@ -2,13 +2,14 @@
 
 import pytest
 
-from builders import a_pod, see
+from builders import a_node, a_pod, see
 from consolidation_world import NOW_S, a_plan, drawn_engine, plan_for, running, why_none
 from fairlead.engine.consolidation.planner import USUAL
 from fairlead.engine.consolidation.plans import ConsolidationPlan
 from fairlead.engine.events import BudgetSeen, NodeSeen, QueueKindSeen, QueueSeen
 from fairlead.model.budgets import Budget
 from fairlead.model.consolidation import MoveLimits
+from fairlead.model.gangs import GangSpec, Membership, TopologyRule
 from fairlead.model.gpus import GpuRequest, GpuUse, Grant
 from fairlead.model.pods import Pod
 from fairlead.model.queues import QueueSpec
@@ -214,3 +215,22 @@ def test_a_pod_that_needs_no_particular_model_moves_for_one_that_does() -> None:
     asked = GpuRequest(2, models=frozenset({"H100"}))
     found = a_plan(engine, a_pod("big", gpus=2, gpu_request=asked))
     assert [(move.pod.name, move.target) for move in found.moves] == [("any", "a1")]
+
+
+def test_room_is_made_in_one_rack_for_a_gang_that_requires_one() -> None:
+    engine = drawn_engine()
+    for number in range(1, 7):
+        labels = {"rack": f"r{(number + 1) // 2}"}
+        engine.handle(NodeSeen(a_node(f"n{number}", gpus=8, labels=labels)), now=0.0)
+        taken = 3 if number < 5 else 5
+        for letter in "abcde"[:taken]:
+            see(engine, running(f"n{number}-{letter}", 1, f"n{number}"))
+    spec = GangSpec("fairlead/default/train", 2, topology=(TopologyRule("rack"),))
+    pods = [
+        a_pod(f"train-{rank}", gpus=6, gang=Membership(spec.key, rank=rank, spec=spec))
+        for rank in range(2)
+    ]
+    found = a_plan(engine, *pods)
+    racks = [engine.cluster.node_named(start.node) for start in found.starts]
+    assert len({node.labels["rack"] for node in racks if node}) == 1
+    assert found.moved_milli == 2000
