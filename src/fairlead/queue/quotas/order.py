@@ -216,20 +216,22 @@ class QueuePool:
 
     def _choose(self, place: QueuePlace) -> None:
         own, best = place.units.first(), place.best()
-        place.first = own if best is None else best.first
-        if own is not None and best is not None and self._own_rank(place, own) <= best.rank:
-            place.first = own
+        if own is not None and (best is None or self._own_rank(place, own) <= best.rank):
+            place.first, place.asked = own, self._facts.asked_by(own.unit)
+        elif best is not None:
+            place.first, place.asked = best.first, best.asked
+        else:
+            place.first = None
         place.stamp = next(self._stamps)
         if place.parent is not None and place.first is not None:
             place.rank = self._rank(place, place.first)
             place.parent.push(place)
 
     def _rank(self, place: QueuePlace, first: Entry) -> Rank:
-        node = self._shares.node(place.key)
+        node = self._shares.divided(place.key)
         assert node is not None, f"{place.key} is in the tree"
-        asked = self._facts.asked_by(first.unit)
         used = self._used.of(place.key)
-        return rank(node, used, asked, self._shares.totals, _came(first))
+        return rank(node, used, place.asked, self._shares.totals, _came(first))
 
     def _own_rank(self, place: QueuePlace, own: Entry) -> Rank:
         asked = self._facts.asked_by(own.unit)

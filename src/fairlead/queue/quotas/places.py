@@ -1,5 +1,6 @@
 """Queues that have active units, as a tree in which each knows which of its children is next."""
 
+from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
 
 from fairlead.queue.entries import Entry
@@ -12,14 +13,19 @@ _FEWEST = 64
 class QueuePlace:
     """A queue in the tree, with its active units and the queues beneath that have some."""
 
-    __slots__ = ("below", "depth", "first", "key", "parent", "rank", "stamp", "units")
+    __slots__ = (
+        "_full", "asked", "below", "depth", "first", "key", "parent", "rank", "stamp", "units",
+    )  # fmt: skip
 
     def __init__(self, key: str, parent: "QueuePlace | None", units: UnitPool) -> None:
         self.key, self.parent, self.units = key, parent, units
         self.depth: int = parent.depth + 1 if parent else 0
         #: A heap of rank, stamp and place; those with an older stamp are void.
         self.below: list[tuple[Rank, int, QueuePlace]] = []
+        self._full = _FEWEST
+        #: The next unit, its own or of a queue beneath, and what that asks for.
         self.first: Entry | None = None
+        self.asked: Mapping[str, int] = {}
         self.rank: Rank = ()
         self.stamp = 0
 
@@ -33,9 +39,8 @@ class QueuePlace:
         return None
 
     def push(self, place: "QueuePlace") -> None:
-        if len(self.below) > _FEWEST:
-            valid = [each for each in self.below if each[2].stamp == each[1]]
-            if 2 * len(valid) < len(self.below):
-                self.below = valid
-                heapify(self.below)
+        if len(self.below) >= self._full:
+            self.below = [each for each in self.below if each[2].stamp == each[1]]
+            heapify(self.below)
+            self._full = max(_FEWEST, 2 * len(self.below))
         heappush(self.below, (place.rank, place.stamp, place))

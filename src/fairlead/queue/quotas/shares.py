@@ -91,6 +91,10 @@ class FairShares:
         self.refresh()
         return self._nodes.get(key)
 
+    def divided(self, key: str) -> ShareNode | None:
+        """As of the last `refresh`."""
+        return self._nodes.get(key)
+
     def refresh(self) -> None:
         """Divides what is to be divided again, from the top."""
         self.settle()
