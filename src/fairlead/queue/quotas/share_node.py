@@ -12,7 +12,7 @@ class ShareNode:
     """One queue; the one without a parent is the cluster."""
 
     __slots__ = (
-        "_weights", "below", "children", "depth", "dirty", "guaranteed", "key", "limit", "most",
+        "_weights", "below", "children", "dirty", "guaranteed", "key", "limit", "most",
         "own", "parent", "past", "promised", "promised_below", "rule", "shares", "spec",
         "uncontended", "weight_below",
     )  # fmt: skip
@@ -21,7 +21,6 @@ class ShareNode:
         self.key = spec.key
         self.spec = spec
         self.parent = parent
-        self.depth: int = parent.depth + 1 if parent else 0
         self.children: dict[str, ShareNode] = {}
         self.past = 0.0
         #: By resource: what its own units use and ask for; the same of all beneath, at most the
@@ -50,6 +49,31 @@ class ShareNode:
         self.spec = spec
         self.guaranteed, self.limit = dict(spec.guaranteed), dict(spec.limit)
         self._weights = dict(spec.weights)
+
+    @property
+    def depth(self) -> int:
+        return self.parent.depth + 1 if self.parent else 0
+
+    def move(self, parent: "ShareNode | None") -> None:
+        """What it asks for counts there from now on; None: it is gone."""
+        self._count_above(-1)
+        if self.parent is not None:
+            del self.parent.children[self.key]
+        self.parent = parent
+        if parent is not None:
+            parent.children[self.key] = self
+        self._count_above(+1)
+
+    def _count_above(self, sign: int) -> None:
+        if (above := self.parent) is None:
+            return
+        above.weight_below += sign * self.spec.weight
+        for sums, amounts in (
+            (above.below, self.most),
+            (above.promised_below, self.promised),
+        ):
+            for resource, amount in amounts.items():
+                sums[resource] = sums.get(resource, 0) + sign * amount
 
     def weight(self, resource: str) -> float:
         return self._weights.get(resource, self.spec.weight) if self._weights else self.spec.weight

@@ -111,9 +111,11 @@ class FairShares:
             self._undivided.add(node)
 
     def settle(self) -> None:
-        if self._version != self._tree.version:
+        if self._version < 0:
             self._build()
-        elif self._touched:
+        elif self._version != self._tree.version:
+            self._follow_tree()
+        if self._touched:
             for key in self._touched:
                 node = self._nodes.get(key)
                 if node is not None:
@@ -162,6 +164,42 @@ class FairShares:
                 node.own = self._asked(node.key)
                 for resource in self.totals:
                     node.compute(resource)
+
+    def _follow_tree(self) -> None:
+        """Queues came, went, or have other parents."""
+        self._version = self._tree.version
+        for key in self._tree:
+            above = self._tree.lineage(key)[1:]
+            parent = self._nodes[above[0]] if above else self.root
+            node = self._nodes.get(key)
+            if node is None:
+                self._begin(key, parent)
+            elif node.parent is not parent:
+                self._move(node, parent)
+            if node is not None and node.spec is not self._tree.get(key):
+                self.spec_changed(key)
+        for key in [key for key in self._nodes if key not in self._tree]:
+            self._move(self._nodes.pop(key), None)
+
+    def _begin(self, key: str, parent: ShareNode) -> None:
+        spec = self._tree.get(key)
+        assert spec is not None
+        self._nodes[key] = ShareNode(spec, parent)
+        self._mark(parent, *self.totals)
+        self._count(self._nodes[key])
+        self.changed.add(key)
+
+    def _move(self, node: ShareNode, parent: ShareNode | None) -> None:
+        before = node.parent
+        node.move(parent)
+        node.shares.clear()
+        self._mark(node, *self.totals)
+        for level in (before, parent):
+            if level is not None:
+                self._mark(level, *self.totals)
+                for resource in self.totals:
+                    self._raise(level, resource)
+        self.changed.add(node.key)
 
     def _asked(self, key: str) -> dict[str, int]:
         used, pending = self._used.own(key), self._pending.own(key)
