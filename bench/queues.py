@@ -2,10 +2,11 @@
 
 python bench/queues.py [--queues 1000] [--pods 20000] [--hostile]
 
-"one change" has so many queues (in three levels) at their limits, with so many pending pods: the
-change itself and the turns that follow it, until the engine has nothing more to do. "drain" places
-pods of so many queues, without queues and with. `--hostile` has 10,000 queues, a chain of 1,000, a
-queue with 10,000 kinds of pods, long names and vast amounts: the longest turn of each.
+"fair shares" divides three resources among so many queues of one parent. "one change" has so many
+queues (in three levels) at their limits, with so many pending pods: the change itself and the turns
+that follow it, until the engine has nothing more to do. "drain" places pods of so many queues,
+without queues and with. `--hostile` has 10,000 queues, a chain of 1,000, a queue with 10,000 kinds
+of pods, long names and vast amounts: the longest turn of each.
 """
 
 import argparse
@@ -21,6 +22,9 @@ from fairlead.engine.events import BindDone, PodGone, PodSeen, QueueGone, QueueK
 from fairlead.engine.instructions import Bind
 from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS, QueueSpec
+from fairlead.queue.quotas.shares import FairShares
+from fairlead.queue.quotas.sums import TreeSums
+from fairlead.queue.quotas.tree import QueueTree
 
 SCHEDULER = "gpu-scheduler"
 
@@ -116,6 +120,28 @@ def one_change(queues: int, pods: int) -> None:
     clock = time.process_time()
     rows = engine.queues.report()
     print(f"  report of {len(rows)}: {1000 * (time.process_time() - clock):.1f} ms")
+
+
+def shares(queues: int) -> None:
+    """All queues have one parent, and each asks for more than its share."""
+    print(f"fair shares of {queues} queues of one parent, three resources")
+    tree = QueueTree()
+    used, asked = TreeSums(tree), TreeSums(tree)
+    for number in range(queues):
+        tree.put(QueueSpec(key_of(number), weight=1.0 + number % 5))
+        asked.add(key_of(number), ((GPUS, 20_000), ("cpu", 900), ("memory", 900)), +1)
+    found = FairShares(tree, used, asked)
+    found.set_totals({GPUS: 10_000.0 * queues, "cpu": 500.0 * queues, "memory": 500.0 * queues})
+    for name, number, gpus in (
+        ("all", 0, 0),
+        ("one asks for more", 1, 5000),
+        ("one asks for less than its share", 2, -19_000),
+    ):
+        start = time.process_time()
+        asked.add(key_of(number), ((GPUS, gpus),), +1)
+        found.touch(key_of(number))
+        found.of(key_of(number))
+        print(f"  {name}: {1000 * (time.process_time() - start):.2f} ms")
 
 
 def drain(queues: int, pods: int) -> None:
@@ -221,6 +247,7 @@ def main() -> None:
     if args.hostile:
         hostile()
         return
+    shares(args.queues)
     one_change(args.queues, args.pods)
     if not args.pods:
         return

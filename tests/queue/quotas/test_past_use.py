@@ -60,6 +60,16 @@ def test_constant_use_approaches_its_fraction_of_the_cluster() -> None:
     assert meter.at(NOON + 1000 * HOUR).gpu_seconds == pytest.approx(4 * HOUR / log(2))
 
 
+@pytest.mark.parametrize(("minutes", "mean"), [(5, 2.343), (10, 4.0)])
+def test_the_mean_with_half_life_is_that_of_admission_fair_sharing_of_kueue(
+    minutes: int, mean: float
+) -> None:
+    meter = UseMeter(NOON, half_life_s=600.0)
+    meter.use(8_000, NOON)
+    seconds = meter.at(NOON + 60.0 * minutes).gpu_seconds
+    assert seconds * log(2) / 600.0 == pytest.approx(mean, abs=1e-3)
+
+
 def test_a_clock_that_goes_back_changes_nothing() -> None:
     meter = UseMeter(NOON)
     meter.use(8_000, NOON)
