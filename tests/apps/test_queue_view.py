@@ -1,5 +1,7 @@
 """`fairlead queue` as its readers see it: the tree, one queue, and who borrows from whom."""
 
+from dataclasses import replace
+
 import msgspec
 
 from fairlead.apps.queues.detail_view import render_queue
@@ -67,6 +69,16 @@ def test_borrowers_are_the_lowest_queues_that_use_more_than_is_guaranteed_to_the
     assert found.reclaimable == 18.0
     product = next(row for row in ROWS if row.name == "product")
     assert borrowers_of(product, ROWS) == []
+
+
+def test_nothing_is_reclaimed_beneath_a_queue_that_does_not_allow_it():
+    tree = [
+        replace(each, spec=replace(each.spec, reclaimable=each.spec.name != "product"))
+        for each in TREE
+    ]
+    rows = rows_of(tree)
+    (found,) = borrowers_of(next(row for row in rows if row.name == "research"), rows)
+    assert (found.queue, found.reclaimable) == ("fairlead/ads", 0.0)
 
 
 def a_detail() -> QueueDetail:

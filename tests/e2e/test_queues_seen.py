@@ -91,6 +91,7 @@ def _create_queues(plane: ControlPlane) -> None:
         },
         "seen-product": {
             "parent": "seen", "guaranteed": {GPU: 2}, "namespaces": own["product"],
+            "preemption": {"reclaimable": False},
         },
         "seen-models": {"parent": "seen", "guaranteed": {GPU: 2}, "namespaces": own["models"]},
     }.items():  # fmt: skip
@@ -152,7 +153,8 @@ def test_one_queue_shows_its_units_and_who_borrows(contended: Scene) -> None:
     assert "seen-models/late" in shown
     assert "2 nvidia.com/gpu guaranteed to this queue not in use; queues that borrow:" in shown
     (borrower,) = [line for line in shown.splitlines() if line.split()[:2] == ["seen-product", "2"]]
-    assert borrower
+    assert borrower.split()[-1] == "0"
+    assert contended.teams["product"].node("serve") == NODE
     contended.teams["models"].delete("late")
 
 

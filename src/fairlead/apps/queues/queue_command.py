@@ -6,6 +6,7 @@ Live with `--watch`; else one picture; plain text where the output is no termina
 import asyncio
 import json
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -93,6 +94,7 @@ class _ListedQueues:
         behaviour = await live_cluster.ask_behaviour(self._client)
         planned.meet(behaviour)
         engine = Engine(planned.profiles, topology=planned.topology, reserves=True)
+        engine.wall_offset_s = time.time()  # it is fed at time 0
         async for event in live_cluster.events(
             self._client,
             behaviour,

@@ -49,6 +49,8 @@ class QueueRow(_Row, frozen=True):
     #: With half-life.
     past_gpu_hours: float
     budgets: list[BudgetRow]
+    #: Whether its units may be evicted for those of other queues.
+    reclaimable: bool
     pending_units: int
     pending_pods: int
     running_pods: int
@@ -173,6 +175,7 @@ def _row_of(report: QueueReport, lent: Collection[str]) -> QueueRow:
         not_reclaimable=in_ones(report.not_reclaimable),
         past_gpu_hours=report.past.gpu_seconds / _HOUR_S if report.past else 0.0,
         budgets=_budgets(report),
+        reclaimable=spec.reclaimable,
         pending_units=report.pending_units,
         pending_pods=report.pending_pods,
         running_pods=report.running_pods,
@@ -236,10 +239,15 @@ def borrowers_of(queue: QueueRow, rows: Sequence[QueueRow]) -> list[BorrowerRow]
 def _borrowing(
     row: QueueRow, resource: str, children: Mapping[str, Sequence[QueueRow]]
 ) -> list[QueueRow]:
-    """The lowest queues beneath this one that borrow, if it does."""
+    """The lowest queues beneath this one that borrow, if it does.
+
+    Those beneath a queue that is not reclaimable are not, either.
+    """
     if not row.borrowed.get(resource):
         return []
     below = children.get(row.key, ())
+    if not row.reclaimable:
+        below = [msgspec.structs.replace(each, reclaimable=False) for each in below]
     found = [each for child in below for each in _borrowing(child, resource, children)]
     return found or [row]
 
@@ -247,5 +255,5 @@ def _borrowing(
 def _borrower(row: QueueRow, resource: str) -> BorrowerRow:
     used, share = row.used.get(resource, 0.0), row.fair_share.get(resource, 0.0)
     evictable = used - row.not_reclaimable.get(resource, 0.0)
-    over = max(0.0, min(used - share, row.borrowed[resource], evictable))
+    over = max(0.0, min(used - share, row.borrowed[resource], evictable)) * row.reclaimable
     return BorrowerRow(row.key, resource, row.borrowed[resource], share, over)
