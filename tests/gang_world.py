@@ -153,6 +153,7 @@ class GangWorld:
         engine = self.engine
         assert contradictions(engine.in_flight, engine.cluster, engine.queue) == []
         assert not [pod.uid for pod in self.pods.values() if engine.has_lost(pod)]
+        assert held_in_vain(engine) == []
         for entry in engine.queue.gangs():
             gang = entry.unit
             assert isinstance(gang, Gang)
@@ -161,3 +162,16 @@ class GangWorld:
                 releasing = gang.key in engine.in_flight.releasing.values()
                 waits = entry.pool is not Pool.NONE and engine.wake_at_s() is not None
                 assert in_flight or releasing or waits, gang.key
+
+
+def held_in_vain(engine: Engine) -> list[str]:
+    """Units that are gone, or have nodes, and for which room is still held."""
+    queue, found = engine.queue, list[str]()
+    for hold in engine.held_room:
+        entry = queue.gang(hold.key) or queue.get(hold.key)
+        known = {pod.uid for pod in entry.unit.pods} if entry else set()
+        if entry is None or hold.key in engine.in_flight.gangs or hold.until_s <= 0.0:
+            found.append(hold.key)
+        for uid in known & hold.nodes.keys() & engine.cluster.holdings.keys():
+            found.append(f"{hold.key}: {uid}")
+    return found

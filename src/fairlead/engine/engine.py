@@ -26,6 +26,7 @@ from fairlead.engine.evictions import Evictions
 from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.engine.gang_outlook import GangOutlook
 from fairlead.engine.gangs import Gangs, member_of
+from fairlead.engine.held_room import HeldRoom
 from fairlead.engine.in_flight import InFlight, Stage
 from fairlead.engine.instructions import (
     AnnounceFailure,
@@ -307,6 +308,16 @@ class Engine:
     def gang_outlook(self, pod: Pod) -> GangOutlook | None:
         """What would become of the pod's gang now, for those who only look."""
         return self._gangs.outlook(pod) if pod.gang else None
+
+    @property
+    def held_room(self) -> HeldRoom:
+        """Room that is held for units for which others were evicted."""
+        return self._gangs.rooms.held
+
+    def would_evict(self, uid: str, *, now: float) -> tuple[tuple[Pod, ...], str]:
+        """Who would be evicted for a pending pod or its gang, or why that is of no use; a trial."""
+        entry = self.queue.get(uid)
+        return self._gangs.would_evict(entry, now) if entry else ((), "")
 
     @property
     def schedulers(self) -> Iterable[str]:

@@ -41,6 +41,7 @@ from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE, WAITING_FOR_
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.errors import PluginFault
 from fairlead.placement.gang_topology import has_topology
+from fairlead.placement.making_room import RoomOutcome
 from fairlead.placement.place import Placement
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
@@ -311,8 +312,7 @@ class GangAttempts:
     ) -> Attempt:
         """Other units are evicted for the gang if that helps."""
         gang, woken_by = filling.gang, filling.woken_by | _ROOM
-        waited_s = self.patience.waited_s(gang.key, now)
-        found = self.rooms.search(gang, partial(self._filled, entry, now), waited_s, now)
+        found = self.search_room(entry, now)
         if found.plan is None:
             said = f"{message} {no_room_message(found.why)}" if found.why else message
             attempt = self._park(entry, reason, said, woken_by, now, outcome)
@@ -327,6 +327,12 @@ class GangAttempts:
         if not hold.victims:
             self._queue.wake(entry, "ForceActivate", now=now)
         return attempt._replace(instructions=[*attempt.instructions, *made])
+
+    def search_room(self, entry: Entry, now: float) -> RoomOutcome[Filling]:
+        """Which units could be evicted for the gang; nothing changes."""
+        gang = _gang(entry)
+        waited_s = self.patience.waited_s(gang.key, now)
+        return self.rooms.search(gang, partial(self._filled, entry, now), waited_s, now)
 
     def _filled(self, entry: Entry, now: float, trial: Trial) -> Filling:
         """The gang in the trial, if it has what it needs then."""

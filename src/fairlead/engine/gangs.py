@@ -14,14 +14,17 @@ from fairlead.engine.gang_outlook import GangOutlook
 from fairlead.engine.gang_parts import GangParts
 from fairlead.engine.gang_registry import GangRegistry
 from fairlead.engine.gang_trees import GangTrees
+from fairlead.engine.gang_trials import Filling
 from fairlead.engine.in_flight import InFlight
 from fairlead.engine.instructions import Instruction
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.pods import Pod
 from fairlead.model.topology import Topology
+from fairlead.placement.making_room import RoomOutcome
 from fairlead.placement.place import Placement
-from fairlead.queue.entries import Entry
+from fairlead.placement.verdicts import Placed
+from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.units import Gang
 
@@ -127,6 +130,18 @@ class Gangs:
         if entry is None or key in self._in_flight.gangs:
             return None
         return self._attempts.outlook(entry)
+
+    def would_evict(self, entry: Entry, now: float) -> tuple[tuple[Pod, ...], str]:
+        """For a unit that waits; nothing changes."""
+        if self.rooms.held.get(entry.unit.key) or entry.pool is Pool.NONE:
+            return (), "room is being made for it already"
+        found: RoomOutcome[Filling] | RoomOutcome[Placed]
+        if isinstance(entry.unit, Gang):
+            found = self._attempts.search_room(entry, now)
+        else:
+            found = self.rooms.search_for_pod(entry.unit, now)
+        units = found.plan.units if found.plan else ()
+        return tuple(pod for unit in units for pod in unit.pods if not unit.is_leaving), found.why
 
     # -- what became of its members ----------------------------------------------------------
 

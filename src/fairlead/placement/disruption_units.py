@@ -294,6 +294,14 @@ def gpus_of(held: Holding) -> float:
     return sum(use.milli for use in held.grant.uses) / WHOLE
 
 
+def gpus_of_pod(pod: Pod) -> float:
+    """The same of a bound pod, by what it asked for."""
+    asked = pod.request.gpu_request
+    if asked is None or asked.whole:
+        return float(pod.request.amount(GPU) or (asked.gpus if asked else 0))
+    return asked.gpus * asked.milli / WHOLE
+
+
 def lost_s(pod: Pod, utc_s: float) -> float:
     """Seconds of work that are thrown away with the pod: since its start or last checkpoint.
 

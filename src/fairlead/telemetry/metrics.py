@@ -83,6 +83,18 @@ class Metrics:
             buckets=_powers(1, 2, 7),
             registry=self.registry,
         )
+        self.evicted_units_pods = Counter(
+            "fairlead_making_room_victims",
+            "Pods evicted as whole units to make room, by kind: gang or queue.",
+            ["kind"],
+            registry=self.registry,
+        )
+        self.lost_gpu_seconds = Counter(
+            "fairlead_making_room_lost_gpu_seconds",
+            "Work lost by these evictions: GPU-seconds since the last checkpoint or start.",
+            ["kind"],
+            registry=self.registry,
+        )
 
     def watch_gauge(
         self, name: str, text: str, labels: tuple[str, ...], read: Callable[[], Reading]

@@ -16,6 +16,7 @@ from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.model.gpus import WHOLE
 from fairlead.model.pods import Pod
+from fairlead.placement.disruption_units import gpus_of_pod, lost_s
 from fairlead.queue.entries import Pool
 from fairlead.telemetry.metrics import Metrics, Reading
 
@@ -78,6 +79,14 @@ class Measures:
 
     def victims(self, count: int) -> None:
         self._metrics.preemption_victims.observe(count)
+
+    def made_room(self, evict: instructions.Evict) -> None:
+        """Whole units are evicted for a gang, or for a pod of a queue."""
+        kind = "gang" if evict.pod.gang else "queue"
+        now_s = time.time()
+        lost = sum(gpus_of_pod(pod) * lost_s(pod, now_s) for pod in evict.victims)
+        self._metrics.evicted_units_pods.labels(kind).inc(len(evict.victims))
+        self._metrics.lost_gpu_seconds.labels(kind).inc(lost)
 
     def bind_started(self, pod: Pod) -> None:
         self._binds[pod.uid] = time.monotonic(), pod.scheduler

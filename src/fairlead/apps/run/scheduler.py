@@ -443,6 +443,8 @@ class Scheduler:
                 names = [victim.key for victim in instruction.victims]
                 if not instruction.moves:
                     self._measures.victims(len(names))
+                if instruction.within_budgets:
+                    self._measures.made_room(instruction)
                 log.info("evicting", pod=pod.key, node=node, victims=names)
             case instructions.Unreserve(pod):
                 if self._reserver:
