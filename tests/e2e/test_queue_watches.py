@@ -269,8 +269,9 @@ async def test_statuses_of_kai_and_of_quotas_are_not_ours(
             body = {"metadata": {"name": "team"}, "spec": {}}
             queue_crds.create_foreign(control_plane, dialect, namespace, body)
             async with watching(control_plane, serves=("volcano",)) as (watches, known):
-                await wait_for(lambda: len(known.queues) == 1)
-                watches.write(next(iter(known.queues)), USED)
+                await wait_for(lambda: any(key.endswith("/team") for key in known.queues))
+                for key in known.queues:
+                    watches.write(key, USED)
                 await asyncio.sleep(0)
                 assert watches.writer.tally == WriteCounts()
 

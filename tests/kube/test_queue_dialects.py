@@ -408,3 +408,11 @@ def test_what_a_bound_pod_was_charged_for_stays() -> None:
 def test_words_of_queues_are_not_taken_for_misspelt_ones() -> None:
     assert pod(annotations={"fairlead.dev/queue": "research"}).misspelt == ""
     assert "fairlead.dev/queue" in pod(annotations={"fairlead.dev/queu": "research"}).misspelt
+
+
+def test_queues_that_exist_without_an_object_limit_nothing() -> None:
+    for each in DIALECTS:
+        for name in each.implied:
+            found = each.implied_spec(name)
+            assert (found.key, found.limit, found.closed) == (f"{each.name}/{name}", (), False)
+    assert dialect("volcano").implied_spec("default").parent == "volcano/root"

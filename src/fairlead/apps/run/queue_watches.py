@@ -7,7 +7,6 @@ other APIs whose queues are not installed have no effect, as for users who have 
 from collections.abc import AsyncIterator, Callable, Container
 from functools import partial
 
-import msgspec
 import structlog
 
 from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise, WatchedKind
@@ -173,8 +172,7 @@ class QueueWatches:
         key = dialect.key("", name)
         if key not in self._objects:
             self._implied.setdefault(dialect.name, set()).add(key)
-            body = msgspec.json.encode({"metadata": {"name": name}})
-            self._feed(events.QueueSeen(decode_queue(dialect, body).spec))
+            self._feed(events.QueueSeen(dialect.implied_spec(name)))
 
 
 def _problem(dialect: QueueDialect, served: WatchedKind | None) -> str:

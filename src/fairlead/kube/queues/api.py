@@ -80,6 +80,10 @@ class QueueDialect(Protocol):
         """The key of the queue that an object describes."""
         ...
 
+    def implied_spec(self, name: str) -> QueueSpec:
+        """What applies where a queue of `implied` has no object."""
+        ...
+
     def spec(self, key: str, wire: QueueWire) -> QueueSpec:
         """What an object says; msgspec errors are for the caller."""
         ...
@@ -101,6 +105,9 @@ class QueueDefaults:
 
     def key(self, namespace: str, name: str) -> str:
         return f"{self.name}/{name}"
+
+    def implied_spec(self, name: str) -> QueueSpec:
+        return QueueSpec(self.key("", name))
 
     def spec(self, key: str, wire: QueueWire) -> QueueSpec:
         raise NotImplementedError("a dialect without a kind has no objects")

@@ -53,6 +53,8 @@ class KaiQueues(QueueDefaults):
     name: ClassVar[str] = "kai"
     label_keys: ClassVar[tuple[str, ...]] = ("kai.scheduler/queue",)
     kind: ClassVar[QueueKind | None] = QueueKind("scheduling.run.ai", ("v2",), "queues", "Queue")
+    #: Of jobs that name none. KAI's chart creates it; without it, no limit applies to them.
+    implied: ClassVar[tuple[str, ...]] = ("default-queue",)
 
     def spec(self, key: str, wire: QueueWire) -> QueueSpec:
         said = _specs.decode(wire.spec)

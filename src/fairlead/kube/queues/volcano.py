@@ -14,6 +14,7 @@ from fairlead.kube.queues.api import (
     Json,
     QueueDefaults,
     QueueKind,
+    QueueMeta,
     QueueStanding,
     QueueWire,
     replacing,
@@ -72,6 +73,9 @@ class VolcanoQueues(QueueDefaults):
     )
     implied: ClassVar[tuple[str, ...]] = (ROOT, DEFAULT)
     written_by: ClassVar[str | None] = "volcano"
+
+    def implied_spec(self, name: str) -> QueueSpec:
+        return self.spec(self.key("", name), QueueWire(QueueMeta(name)))
 
     def spec(self, key: str, wire: QueueWire) -> QueueSpec:
         said = _specs.decode(wire.spec)
