@@ -6,7 +6,8 @@ python bench/making_room.py [--repeat 3] [--nodes 5000] [--only NAME ...]
 64 x 1       a gang of 64 pods with 1 GPU each, among the same
 gangs        a gang of 8 pods with 8 GPUs each; the cluster is full of gangs of 16 pods with 4 GPUs
 rack         the gang of 8 x 8 in one rack of 32 nodes
-impossible   a gang of twice as many pods with 8 GPUs as there are nodes (at most 1,000)
+impossible   the gang of 8 x 8 where every node has a pod of a higher priority
+reclaim      a pod with 1 GPU of a queue that has nothing; another one has all GPUs
 protected    the gang of 8 x 8 where a disruption budget protects every pod
 
 "first" is the first attempt, "again" one after a pod has left, when sums are there already.
@@ -20,12 +21,13 @@ from dataclasses import dataclass, replace
 from engine import ALLOCATABLE, SCHEDULER
 from fairlead.apps.config.profiles import built_in
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import BudgetSeen, NodeSeen, PodGone, PodSeen
+from fairlead.engine.events import BudgetSeen, NodeSeen, PodGone, PodSeen, QueueSeen
 from fairlead.engine.instructions import Evict
 from fairlead.model.budgets import Budget
 from fairlead.model.gangs import GangSpec, Membership, TopologyRule
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod, PodRequest
+from fairlead.model.queues import QueueSpec
 from fairlead.model.selectors import LabelSelector, Requirement
 
 RACK = 32
@@ -38,6 +40,9 @@ class Case:
     gpus: int
     others: tuple[int, int] = (1, 1)
     rack: bool = False
+    #: A pod of each node has a higher priority; pods are of queues.
+    mixed: bool = False
+    queues: bool = False
     protected: bool = False
 
 
@@ -46,7 +51,8 @@ CASES = {
     "64 x 1": Case(64, 1),
     "gangs": Case(8, 8, (16, 4)),
     "rack": Case(8, 8, rack=True),
-    "impossible": Case(0, 8),
+    "impossible": Case(8, 8, mixed=True),
+    "reclaim": Case(1, 1, queues=True),
     "protected": Case(8, 8, protected=True),
 }
 
@@ -61,6 +67,8 @@ def filled(count: int, case: Case) -> Engine:
         labels = {"rack": f"r{number // RACK}"}
         node = Node(f"node-{number:05d}", allocatable=ALLOCATABLE, labels=labels)
         engine.handle(NodeSeen(node), now=0.0)
+    for name in ("a", "b") if case.queues else ():
+        engine.handle(QueueSeen(QueueSpec(f"fairlead/{name}")), now=0.0)
     size, gpus = case.others
     request = a_request(gpus)
     per_node = 8 // gpus
@@ -75,6 +83,8 @@ def filled(count: int, case: Case) -> Engine:
             request=request,
             usage=request.resources,
             labels={"app": "low"},
+            priority=20 if case.mixed and number % per_node == 0 else 0,
+            queue="fairlead/a" if case.queues else "",
             started=f"1970-01-01T{number % 24:02d}:{number % 60:02d}:00Z",
             gang=Membership(spec.key, rank=number % size, spec=spec) if size > 1 else None,
         )
@@ -85,14 +95,15 @@ def filled(count: int, case: Case) -> Engine:
     return engine
 
 
-def coming(case: Case, nodes: int) -> list[Pod]:
-    count = case.pods or min(1000, 2 * nodes)
+def coming(case: Case) -> list[Pod]:
+    count = case.pods
     topology = (TopologyRule("rack"),) if case.rack else ()
     spec = GangSpec("fairlead/bench/high", count, priority=10, topology=topology)
     request = a_request(case.gpus)
     return [
         Pod("bench", f"high-{n}", f"high-{n}", scheduler=SCHEDULER, priority=10, request=request,
-            usage=request.resources, gang=Membership(spec.key, rank=n, spec=spec))
+            usage=request.resources, queue="fairlead/b" if case.queues else "",
+            gang=None if case.queues else Membership(spec.key, rank=n, spec=spec))
         for n in range(count)
     ]  # fmt: skip
 
@@ -108,7 +119,7 @@ def decide_ms(engine: Engine, now: float) -> tuple[float, int]:
 
 def measure(nodes: int, case: Case) -> tuple[float, float, int]:
     engine = filled(nodes, case)
-    gang = coming(case, nodes)
+    gang = coming(case)
     for pod in gang:
         engine.handle(PodSeen(pod), now=86_400.0)
     first, evicted = decide_ms(engine, 86_400.0)
@@ -122,8 +133,8 @@ def measure(nodes: int, case: Case) -> tuple[float, float, int]:
 
 
 def _renamed(pod: Pod) -> Pod:
-    assert pod.gang is not None
-    assert pod.gang.spec is not None
+    if pod.gang is None or pod.gang.spec is None:
+        return replace(pod, uid=f"{pod.uid}-2", name=f"{pod.name}-2")
     spec = replace(pod.gang.spec, key=f"{pod.gang.gang}-2")
     membership = replace(pod.gang, gang=spec.key, spec=spec)
     return replace(pod, uid=f"{pod.uid}-2", name=f"{pod.name}-2", gang=membership)

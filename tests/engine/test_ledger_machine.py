@@ -65,6 +65,7 @@ from fairlead.model.scheduling_map import parse
 from fairlead.placement.profile import Profile
 from fairlead.queue.entries import Pool
 from fairlead.queue.units import Gang
+from gang_world import held_in_vain
 from ledger_audit import audited, books_of, could_serve, grants_among, told
 
 GPUS = 4
@@ -621,6 +622,10 @@ class Ledger(RuleBasedStateMachine):
                 assert gang.key in (*in_flight.gangs, *in_flight.releasing.values())
             elif gang.is_partial:
                 assert due_s is not None
+
+    @invariant()
+    def no_room_is_held_for_what_is_gone(self) -> None:
+        assert held_in_vain(self.engine) == []
 
     @invariant()
     def members_are_counted_as_the_ledger_has_them(self) -> None:
