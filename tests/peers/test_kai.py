@@ -11,6 +11,7 @@ from peer_controllers import EXAMPLES, Peers, create, items, post
 
 Json = dict[str, Any]
 _GROUPS = "/apis/scheduling.run.ai/v2alpha2/namespaces/{}/podgroups"
+_QUEUES = "/apis/scheduling.run.ai/v2/queues"
 _PYTORCH = "/apis/kubeflow.org/v1/namespaces/{}/pytorchjobs"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -137,3 +138,35 @@ def test_the_example_of_the_migration_runs(
     eventually(lambda: len(pods.nodes()) == 3 and all(pods.nodes().values()), what="three bound")
     groups = items(control_plane, _GROUPS.format(namespace)).values()
     assert {each["spec"]["minMember"] for each in groups} == {1}
+
+
+def test_a_queue_limits_its_jobs_with_kais_meaning_of_unset(
+    control_plane: ControlPlane, namespace: str, pods: Pods
+) -> None:
+    unlimited = {"quota": -1, "overQuotaWeight": 1, "limit": -1}
+    everything = {"gpu": unlimited, "cpu": unlimited, "memory": unlimited}
+    queues = {
+        "org": {"resources": everything},
+        "team": {"parentQueue": "org", "resources": everything | {"gpu": {"limit": 8}}},
+        "unset": {"parentQueue": "org"},
+    }
+    for name, spec in queues.items():
+        body = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "spec": spec}
+        post(control_plane, _QUEUES, body | {"metadata": {"name": name}})
+
+    def create(name: str, queue: str) -> None:
+        label = {"kai.scheduler/queue": queue}
+        pods.create(name, gpus=8, scheduler="kai-scheduler", metadata={"labels": label})
+
+    create("first", "team")
+    pods.wait_bound("first")
+    for name, queue, why in (
+        ("second", "team", "queue team has a limit of 8 nvidia.com/gpu: 8 used, 8 requested"),
+        ("never", "unset", "queue unset has a limit of 0 nvidia.com/gpu"),
+        ("inner", "org", "queue org has queues beneath it"),
+        ("typo", "nothing", "the queue nothing does not exist"),
+    ):
+        create(name, queue)
+        eventually(lambda name=name, why=why: why in pods.condition(name).get("message", ""))
+    for name in queues:
+        control_plane.api("DELETE", f"{_QUEUES}/{name}")
