@@ -32,7 +32,7 @@ class Effort(NamedTuple):
     most_work: int
 
 
-USUAL = Effort(200, 150_000)
+USUAL = Effort(200, 80_000)
 #: To mention moves in an explanation of something else.
 EXPLAINED = Effort(20, 20_000)
 
