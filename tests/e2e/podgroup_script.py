@@ -36,10 +36,10 @@ def _scripts(path: Path) -> Iterator[Script]:
     for text in ("\n" + path.read_text()).split("\n== ")[1:]:
         title, *lines = text.splitlines()
         steps = (line for line in lines if line and not line.startswith("#"))
-        yield Script(path.stem, title, tuple(map(_line, steps)))
+        yield Script(path.stem, title, tuple(map(line_of, steps)))
 
 
-def _line(text: str) -> Line:
+def line_of(text: str) -> Line:
     name, colon, rest = text.partition(": ")
     if colon and name in SCHEDULERS:
         return _as(rest, SCHEDULERS[name])

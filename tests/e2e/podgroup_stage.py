@@ -10,7 +10,7 @@ from gang_planes import GangPlane
 from podgroup_script import GroupWords, Line, NodeWords, PodWords, Script
 
 MERGE = "application/merge-patch+json"
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 Json = dict[str, Any]
 
 

@@ -9,7 +9,7 @@ from bind_denials import BindDenials
 from fairlead.sim.controlplane import served
 from fairleads import fairlead
 from gang_planes import GangPlane, gang_plane, version_of
-from podgroup_script import SCHEDULERS, Script, scripts
+from podgroup_script import SCHEDULERS, Script, line_of, scripts
 from podgroup_stage import Stage
 
 pytestmark = pytest.mark.server
@@ -44,7 +44,12 @@ def gangs(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ga
 
 @pytest.fixture(scope="module")
 def denials(gangs: GangPlane) -> BindDenials:
-    return BindDenials(gangs.plane)
+    """It is there when both schedulers are at work."""
+    denials, lines = BindDenials(gangs.plane), ("nodes n", "pods -: p", "placed p")
+    for judged, scheduler in SCHEDULERS.items():
+        with Stage(gangs, denials, scheduler, f"first-{judged}") as stage:
+            stage.play(Script("", "", tuple(map(line_of, lines))))
+    return denials
 
 
 def test_every_case_of_theirs_is_here() -> None:
