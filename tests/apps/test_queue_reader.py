@@ -166,6 +166,23 @@ def test_explain_says_which_queue_borrows_what_is_guaranteed():
     assert "queue product borrows 6 nvidia.com/gpu" in text_of(found)
 
 
+def test_explain_says_which_pods_would_be_evicted():
+    """Others are counted, where the reader may not list their pods."""
+    engine = engine_with()
+    greedy = [of("product", f"greedy-{n}", gpus=2) for n in range(4)]
+    place(engine, *(replace(pod, namespace="shop") for pod in greedy))
+    waits = of("research", "waits", gpus=2)
+    see(engine, waits)
+    found = explained(engine, waits)["queue"]["wouldEvict"]
+    assert found["count"] == len(found["pods"]) == 1
+    assert found["pods"][0].startswith("shop/greedy-")
+    assert f"would be evicted for it: {found['pods'][0]}" in text_of(explained(engine, waits))
+    hidden = Explainer(engine, lambda _: waits)(waits.key, replace(ALL, pods=False))
+    assert hidden["queue"]["wouldEvict"] == {"pods": [], "count": 1}
+    assert "would be evicted for it: 1 pod(s) of others" in text_of(hidden)
+    assert "greedy" not in text_of(hidden)
+
+
 def test_explain_of_a_queue_that_does_not_exist():
     engine = engine_with()
     waits = of("none", "waits", gpus=1)

@@ -142,7 +142,7 @@ async def _by_the_rules(
         engine.handle(PricesComputed(prices), now=0.0)
     silent = await _measure(engine, planned.sources)
     told = explained(Placement(profile, engine.cluster), engine.cluster, pod, shown)
-    told = in_gang(in_queue(told, engine, pod), engine, pod, shown)
+    told = in_gang(in_queue(told, engine, pod, shown, now=0.0), engine, pod, shown)
     told |= moves_answer(told, engine, pod, planned.consolidation.limits, time.time())
     return told | ({"telemetry": silent} if silent else {})
 

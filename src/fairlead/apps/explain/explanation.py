@@ -124,7 +124,7 @@ class Explainer:
             return None
         if is_settled(pod):
             told = settled(pod, picked_gpus(self.engine.cluster, pod.node, pod.uid))
-            return in_gang(in_queue(told, self.engine, pod), self.engine, pod, shown)
+            return in_gang(self._in_queue(told, pod, shown), self.engine, pod, shown)
         placement = self.engine.placement(pod.scheduler)
         if placement is None:
             return answer(pod, "unserved", unserved(pod.scheduler, self.engine.schedulers))
@@ -134,15 +134,19 @@ class Explainer:
             return answer(pod, "binding", f"the pod is being bound{where}")
         try:
             told = explained(placement, self.engine.cluster, pod, shown)
-            told = in_gang(in_queue(told, self.engine, pod), self.engine, pod, shown)
+            told = in_gang(self._in_queue(told, pod, shown), self.engine, pod, shown)
             return told | moves_answer(told, self.engine, pod, self.limits, self.now_s())
         except PluginFault as error:  # this answer fails, and nothing else does
             return answer(pod, "failed", str(error))
 
+    def _in_queue(self, told: Answer, pod: Pod, shown: ExplanationScope) -> Answer:
+        now = self.now_s() - self.engine.wall_offset_s
+        return in_queue(told, self.engine, pod, shown, now)
 
-def in_queue(told: Answer, engine: Engine, pod: Pod) -> Answer:
+
+def in_queue(told: Answer, engine: Engine, pod: Pod, shown: ExplanationScope, now: float) -> Answer:
     """The answer about a pod with what its queue says, if it has one."""
-    found = None if pod.finished else queue_answer(engine, pod)
+    found = None if pod.finished else queue_answer(engine, pod, now, pods=shown.pods)
     if found is None:
         return told
     if "reason" in found and told["state"] in ("fits", "unschedulable"):

@@ -15,6 +15,9 @@ from fairlead.queue.quota import QuotaRefusal
 
 Answer = dict[str, Any]
 
+#: Pods that would be evicted and are named in one line.
+MOST_NAMED = 20
+
 _HELP = {
     "QueueNotFound": "create the queue, or correct the label fairlead.dev/queue",
     "QueueClosed": "open the queue, or name another one",
@@ -25,8 +28,8 @@ _HELP = {
 }
 
 
-def queue_answer(engine: Engine, pod: Pod) -> Answer | None:
-    """None for a pod without a queue."""
+def queue_answer(engine: Engine, pod: Pod, now: float, *, pods: bool = True) -> Answer | None:
+    """None for a pod without a queue. `pods`: whether those of other namespaces are named."""
     key = engine.queues.of(pod)
     if not key:
         return None
@@ -46,9 +49,20 @@ def queue_answer(engine: Engine, pod: Pod) -> Answer | None:
         "asked": asked,
         "levels": [_level(each) for each in levels],
     }
-    borrowers = [] if pod.node else borrowers_of(row, rows)
-    told |= {"borrowers": msgspec.to_builtins(borrowers)}
-    return told | _held_back(refusal, levels, asked)
+    if pod.node:
+        return told
+    told |= {"borrowers": msgspec.to_builtins(borrowers_of(row, rows))}
+    if refusal is not None:
+        return told | _held_back(refusal, levels, asked)
+    return told | _evictions(engine, pod, now, pods=pods)
+
+
+def _evictions(engine: Engine, pod: Pod, now: float, *, pods: bool) -> Answer:
+    """Which pods would be evicted so that the unit has room, or why that is of no use."""
+    victims, why = engine.would_evict(pod.uid, now=now)
+    named = [each.key for each in victims if pods or each.namespace == pod.namespace]
+    found: Answer = {"wouldEvict": {"pods": named, "count": len(victims)}} if victims else {}
+    return found | ({"noRoomBecause": why} if why else {})
 
 
 def _level(row: QueueRow) -> Answer:
@@ -118,7 +132,18 @@ def queue_lines(queue: Answer) -> Iterator[str]:
     yield from map(_level_line, queue["levels"])
     borrowers = msgspec.convert(queue.get("borrowers", []), list[BorrowerRow])
     yield from map(_borrower_line, borrowers)
+    yield from _eviction_lines(queue)
     yield from (f"what would help: {remedy}" for remedy in queue.get("remedies", ()))
+
+
+def _eviction_lines(queue: Answer) -> Iterator[str]:
+    if found := queue.get("wouldEvict"):
+        hidden = found["count"] - len(found["pods"])
+        names = [*found["pods"][:MOST_NAMED], *([f"{hidden} pod(s) of others"] if hidden else [])]
+        more = len(found["pods"]) - MOST_NAMED
+        yield f"would be evicted for it: {', '.join(names)}" + (f" and {more} more" * (more > 0))
+    if queue.get("noRoomBecause"):
+        yield f"no room can be made: {queue['noRoomBecause']}"
 
 
 def _level_line(level: Answer) -> str:
