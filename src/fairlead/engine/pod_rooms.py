@@ -1,6 +1,5 @@
 """Units of other queues, or of lower priority, make room for a plain pod of a queue."""
 
-from fairlead.engine.gang_messages import no_room_message
 from fairlead.engine.gang_rooms import GangRooms
 from fairlead.engine.held_room import Hold
 from fairlead.engine.instructions import AnnounceFailure, Instruction
@@ -30,7 +29,7 @@ class PodRooms:
         if found.plan is None:
             if found.cut_short:
                 self._queue.postpone(entry, "ScheduleAttemptFailure")
-            more = f" {no_room_message(found.why)}" if found.why else ""
+            more = f" Evicting other pods does not help: {found.why}." if found.why else ""
             nominated = "" if pod.nominated else None
             return [AnnounceFailure(pod, UNSCHEDULABLE, refused.summary + more, nominated)]
         made = self._rooms.begin(pod.uid, [(pod, found.plan.placed)], found.plan.units, now)
