@@ -99,11 +99,11 @@ class FairShares:
         """Divides what is to be divided again, from the top."""
         self.settle()
         while self._undivided:
-            level = min(self._undivided, key=lambda node: node.depth)
-            self._undivided.discard(level)
-            for resource in level.dirty:
-                self._divide(level, resource)
-            level.dirty.clear()
+            levels, self._undivided = self._undivided, set()
+            for level in sorted(levels, key=lambda node: node.depth):
+                for resource in level.dirty:
+                    self._divide(level, resource)
+                level.dirty.clear()
 
     def _mark(self, node: ShareNode, *resources: str) -> None:
         if resources and (node.children or node is self.root):
