@@ -103,9 +103,9 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(name=QUEUES, choice=st.integers(0, 99))
     def the_label_of_a_pod_is_edited(self, name: str, choice: int) -> None:
-        if self.pods:
-            pod = list(self.pods.values())[choice % len(self.pods)]
-            self.show(replace(pod, queue=key_of(name)))
+        pending = [pod for pod in self.pods.values() if not pod.node]
+        if pending:
+            self.show(replace(pending[choice % len(pending)], queue=key_of(name)))
 
     @rule(choice=st.integers(0, 99), finishes=st.booleans())
     def a_pod_ends(self, choice: int, finishes: bool) -> None:
@@ -145,7 +145,9 @@ class QueueMachine(RuleBasedStateMachine):
         uid, node = self.binding.popitem()
         if works:
             self.tell(events.BindDone(uid))
-            self.show(replace(self.pods[uid], node=node))
+            # The bind has written the queue into the pod, and the codec reads it from there.
+            charged = self.bound_as[uid] or self.pods[uid].queue
+            self.show(replace(self.pods[uid], node=node, queue=charged))
         else:
             del self.bound_as[uid]
             self.tell(events.BindFailed(uid, events.BindProblem.DENIED, "no"))
@@ -162,12 +164,6 @@ class QueueMachine(RuleBasedStateMachine):
             self.tell(events.QueueSeen(spec))
         for gang in self.gangs.values():
             self.tell(events.GangSeen(gang))
-        self.count_again()
-
-    def count_again(self) -> None:
-        """Pods are counted for the queue that they show when counting begins."""
-        for uid in [*self.binding, *(uid for uid, pod in self.pods.items() if pod.node)]:
-            self.bound_as[uid] = self.queue_of(self.pods[uid])
 
     # -- what must hold ----------------------------------------------------------------------
 
