@@ -28,6 +28,17 @@ def evict_somebody(plane: ControlPlane, pods: Pods) -> None:
     assert pods.wait_bound("urgent") == {"urgent": "crowded"}
 
 
+def make_room_for_a_gang(plane: ControlPlane, pods: Pods) -> None:
+    """After `evict_somebody`: its pod goes, through the Eviction API."""
+    served.priority_class(plane, "more-urgent", 20)
+    words = {"fairlead.dev/gang": "whole", "fairlead.dev/gang-min": "1"}
+    metadata = {"annotations": words}
+    pods.create("whole", gpus=8, priorityClassName="more-urgent", metadata=metadata)
+    eventually(lambda: "deletionTimestamp" in pods.get("urgent")["metadata"])
+    pods.delete("urgent")
+    assert pods.wait_bound("whole") == {"whole": "crowded"}
+
+
 def ask_as_a_user(plane: ControlPlane, url: str) -> int:
     """What a scheduler answers a user who asks what pods do with their GPUs."""
     file = plane.kubeconfig_for(service_account("default", "curious"))

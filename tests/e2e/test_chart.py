@@ -19,6 +19,7 @@ from duties import (
     evict_somebody,
     have_volumes_bound,
     lock_a_node,
+    make_room_for_a_gang,
     reserve_a_gpu,
     slow_to_bind_in,
 )
@@ -115,6 +116,7 @@ def _give_it_everything_to_do(plane: ControlPlane) -> None:
     have_volumes_bound(plane, pods)
     eventually(lambda: slow.events("toy-test-1"))
     evict_somebody(plane, pods)
+    make_room_for_a_gang(plane, pods)
     lock_a_node(plane, pods)
     reserve_a_gpu(plane, pods)
     lease = Lease(plane, NAMESPACE)

@@ -5,9 +5,15 @@ from fairlead.engine.held_room import Hold
 from fairlead.engine.instructions import AnnounceFailure, Instruction
 from fairlead.engine.reasons import UNSCHEDULABLE
 from fairlead.engine.requeuer import Requeuer
-from fairlead.placement.verdicts import Refused
+from fairlead.placement.making_room import RoomOutcome
+from fairlead.placement.verdicts import Placed, Refused
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.units import EquivalenceClass
+
+#: How long an answer stands for pods of the same class, and how many are kept.
+_KNOWN_S = 1.0
+_MOST_KNOWN = 1024
 
 
 class PodRooms:
@@ -15,6 +21,8 @@ class PodRooms:
         self._queue = queue
         self._requeuer = requeuer
         self._rooms = rooms
+        #: When a search was of no use to a pod of the class, and why.
+        self._refused: dict[EquivalenceClass, tuple[float, RoomOutcome[Placed] | None]] = {}
 
     def refuse(self, entry: Entry, refused: Refused, now: float) -> list[Instruction]:
         """The pod waits: for victims to go, or until something changes."""
@@ -25,7 +33,7 @@ class PodRooms:
         if hold is not None and self._rooms.is_awaited(entry):
             return [self._awaiting(entry, hold)]
         held.drop(pod.uid)
-        found = self._rooms.search_for_pod(entry.unit, now)
+        found = self._search(entry, class_, now)
         if found.plan is None:
             if found.cut_short:
                 self._queue.postpone(entry, "ScheduleAttemptFailure")
@@ -38,6 +46,20 @@ class PodRooms:
         if not hold.victims:
             self._queue.wake(entry, "ForceActivate", now=now)
         return [self._awaiting(entry, hold), *made]
+
+    def _search(self, entry: Entry, class_: EquivalenceClass, now: float) -> RoomOutcome[Placed]:
+        """Thousands of equal pods may wait: what was of no use to one is of none to the next."""
+        at_s, known = self._refused.get(class_, (0.0, None))
+        if known is not None and now - at_s < _KNOWN_S:
+            return known
+        found = self._rooms.search_for_pod(entry.unit, now)
+        if len(self._refused) >= _MOST_KNOWN:
+            self._refused.clear()
+        if found.plan is None and not found.cut_short:
+            self._refused[class_] = now, found
+        else:
+            self._refused.pop(class_, None)
+        return found
 
     def _awaiting(self, entry: Entry, hold: Hold) -> Instruction:
         pod = entry.unit.pod
