@@ -38,6 +38,7 @@ class Composite(GangDefaults):
         "CompositePodGroup",
         "start kube-apiserver with the feature gate CompositePodGroup and with "
         "--runtime-config=scheduling.k8s.io/v1alpha3=true",
+        is_built_in=True,
     )
 
     def membership(self, pod: PodWords) -> Membership | None:
