@@ -157,7 +157,7 @@ class Pods:
         return [
             event
             for event in found["items"]
-            if event["regarding"]["name"] == name and reason in ("", event["reason"])
+            if event["regarding"].get("name") == name and reason in ("", event["reason"])
         ]
 
     def delete(self, name: str) -> None:
