@@ -18,7 +18,7 @@ from fairlead.sim.controlplane import ControlPlane
 
 FAIRLEAD = Path(sys.executable).with_name("fairlead")
 #: How long a test waits for what it needs. It ends sooner when that comes; a busy machine is slow.
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 class Running:
