@@ -2,6 +2,7 @@
 
     python bench/drain.py                      1,000 nodes × 8 GPUs, 3,000 pods
     BENCH=large python bench/drain.py          5,000 nodes × 8 GPUs, 10,000 pods
+    python bench/drain.py --queues 100         Fairlead also with the pods in 100 queues
 
 Both start with the backlog already there, both write events. Pods a second are counted from the
 first bind to the last. CPU is all that the scheduler's process used from its start until it was
@@ -23,8 +24,11 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import ChildProcess, ControlPlane
 from ground import ROOT, api_cpu_s, assets, bind_times, for_all, say, settle, start_scheduler
+from queue_objects import create_queues, remove_queues
 
 SIDES = {"kube-scheduler": "default-scheduler", "fairlead": "gpu-scheduler"}
+#: Fairlead, with the pods in queues.
+QUEUED = "fairlead, queues"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +51,11 @@ def main() -> None:
     ):
         say(f"creating {options.nodes} nodes")
         plane.create_nodes(options.nodes, allocatable={"nvidia.com/gpu": "8"})
+        sides = [*SIDES, *([QUEUED] if options.queues else [])]
         drains = [
-            _drain(plane, side, options.pods)
+            _drain(plane, side, options.pods, options.queues if side == QUEUED else 0)
             for number in range(options.rounds)
-            for side in (SIDES if number % 2 == 0 else reversed(SIDES))
+            for side in (sides if number % 2 == 0 else reversed(sides))
         ]
     report = _report(drains, options)
     _print(report)
@@ -67,6 +72,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, default=5000 if large else 1000)
     parser.add_argument("--pods", type=int, default=10_000 if large else 3000)
     parser.add_argument("--rounds", type=int, default=1 if large else 2, help="each side, in turn")
+    parser.add_argument("--queues", type=int, default=0, help="Fairlead also with so many queues")
     size = "large" if large else "small"
     parser.add_argument(
         "--out", type=Path, default=ROOT / "bench" / "results" / f"drain-{size}.json"
@@ -74,15 +80,17 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _drain(plane: ControlPlane, side: str, pods: int) -> Drain:
+def _drain(plane: ControlPlane, side: str, pods: int, queues: int) -> Drain:
     say(f"{side}: creating {pods} pods")
     admin = str(plane.kubeconfig_for())
-    asyncio.run(_create_pods(admin, SIDES[side], pods))
+    program = "fairlead" if queues else side
+    create_queues(plane, queues)
+    asyncio.run(_create_pods(admin, SIDES[program], pods, queues))
     settle(plane.process("kube-apiserver"))
     api_before = api_cpu_s(plane)
     with bind_times(admin) as times:
         started = time.monotonic()
-        with start_scheduler(plane, side) as process:
+        with start_scheduler(plane, program) as process:
             starting_cpu_s = _cpu_at_first_bind(times, process)
             _wait_for_binds(times, pods, process)
             events = _wait_for_events(plane, pods)
@@ -101,13 +109,15 @@ def _drain(plane: ControlPlane, side: str, pods: int) -> Drain:
     )
     say("  ".join(f"{key}={value}" for key, value in asdict(drain).items()))
     asyncio.run(_delete_pods(admin))
+    remove_queues(plane, queues)
     return drain
 
 
-async def _create_pods(kubeconfig: str, scheduler: str, pods: int) -> None:
+async def _create_pods(kubeconfig: str, scheduler: str, pods: int, queues: int) -> None:
     async def create(client: Client, number: int) -> None:
+        queue = {"fairlead.dev/queue": f"queue-{number % queues}"} if queues else {}
         body = {
-            "metadata": {"name": f"pod-{number:05d}", "labels": {"app": "bench"}},
+            "metadata": {"name": f"pod-{number:05d}", "labels": {"app": "bench", **queue}},
             "spec": {
                 "schedulerName": scheduler,
                 "containers": [
@@ -176,7 +186,8 @@ def _report(drains: list[Drain], options: argparse.Namespace) -> dict:
         return round(statistics.median(getattr(d, field) for d in drains if d.side == side), 3)
 
     fields = tuple(field for field in Drain.__slots__ if field != "side")
-    sides = {side: {field: median(side, field) for field in fields} for side in SIDES}
+    names = dict.fromkeys(drain.side for drain in drains)
+    sides = {side: {field: median(side, field) for field in fields} for side in names}
     ratios = {
         field: round(sides["fairlead"][field] / sides["kube-scheduler"][field], 3)
         for field in fields
@@ -188,7 +199,7 @@ def _report(drains: list[Drain], options: argparse.Namespace) -> dict:
         "median": sides,
         "fairlead_over_kube_scheduler": ratios,
         "command": f"python bench/drain.py --nodes {options.nodes} --pods {options.pods} "
-        f"--rounds {options.rounds}",
+        f"--rounds {options.rounds}" + (f" --queues {options.queues}" if options.queues else ""),
     }
 
 
@@ -197,7 +208,9 @@ def _print(report: dict) -> None:
     print(f"{'':22}{'kube-scheduler':>16}{'fairlead':>12}{'ratio':>9}")
     for field, ratio in report["fairlead_over_kube_scheduler"].items():
         kube, ours = (report["median"][side][field] for side in SIDES)
-        print(f"{field:22}{kube:>16}{ours:>12}{ratio:>9}")
+        queued = report["median"].get(QUEUED, {}).get(field)
+        beside = "" if queued is None else f"   with queues {queued} ({queued / ours:.2f})"
+        print(f"{field:22}{kube:>16}{ours:>12}{ratio:>9}{beside}")
     print(f"again: {report['command']}")
 
 
