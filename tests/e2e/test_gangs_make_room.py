@@ -74,5 +74,5 @@ def test_a_budget_keeps_the_whole_gang(
         pods.wait_bound(*low)
         gang(pods, "high", 1, 1, priorityClassName=high)
         said = pods.wait_refused("high-0")["message"]
-        assert "Evicting pods of lower priority does not help" in said
+        assert "Evicting the pods that it may evict does not help" in said
         assert leaving(pods, low) == []

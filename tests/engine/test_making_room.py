@@ -85,8 +85,8 @@ def test_nothing_is_evicted_for_a_gang_that_would_not_fit_then() -> None:
     assert not world.evictions
     said = world.failures["high-0"].message
     assert said.endswith(
-        "Evicting pods of lower priority does not help: without them there would be room for 7 of "
-        "8 pods."
+        "Evicting the pods that it may evict does not help: without them there would be room for "
+        "7 of 8 pods."
     )
 
 

@@ -40,7 +40,7 @@ def _needed(gang: Gang, pods: int) -> int:
 
 
 def no_room_message(why: str) -> str:
-    return f"Evicting pods of lower priority does not help: {why}."
+    return f"Evicting the pods that it may evict does not help: {why}."
 
 
 def awaiting_message(gang: Gang, evicted: int) -> str:
