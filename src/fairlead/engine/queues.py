@@ -35,6 +35,8 @@ from fairlead.queue.units import Gang, Unit
 
 #: Queues that have changed are looked at so soon, so that past use is exact to that.
 _SOON_S = 1.0
+#: After so many changes, statuses wait for the next turn.
+_MANY = 1000
 
 
 class Queues:
@@ -311,9 +313,12 @@ class Queues:
         self.advance(now, wall_s)
         if wall_s >= day_s:
             self._free(*self.tree.budgeted)
+        many = len(self._changed) > _MANY
         self.settle()
         for key in self.admissions.ended(now):
             self._free_above(key)
+        if many:  # their shares are divided in the next turn
+            return []
         due = ((self.tree.get(key), status) for key, status in self._statuses.tend(now))
         return [QueueStatusChanged(spec, status) for spec, status in due if spec is not None]
 
