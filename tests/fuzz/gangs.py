@@ -16,6 +16,11 @@ SPECS: dict[str, Json] = {
         "schedulingPolicy": {"gang": {"minCount": 2}}, "priority": 0, "disruptionMode": "PodGroup",
         "schedulingConstraints": {"topology": [{"key": "zone"}]},
     },
+    "composite": {
+        "schedulingPolicy": {"gang": {"minGroupCount": 1}}, "priority": 0,
+        "schedulingConstraints": {"topology": [{"key": "zone"}]},
+        "parentCompositePodGroupName": "g",
+    },
     "scheduler-plugins": {
         "minMember": 2, "minResources": {"cpu": "1", "nvidia.com/gpu": 2},
         "scheduleTimeoutSeconds": 10,
@@ -77,6 +82,8 @@ def drawn_object(rng: Random) -> tuple[str, Json]:
     dialect = rng.choice(list(SPECS))
     whole = {"spec": SPECS[dialect], "status": {"conditions": [{"type": "X", "status": "True"}]}}
     obj = mutated(rng, whole) if rng.random() < 0.8 else copy.deepcopy(whole)
+    if dialect == "native" and isinstance(obj.get("spec"), dict) and rng.random() < 0.5:
+        obj["spec"]["parentCompositePodGroupName"] = rng.choice(("g", "h"))
     return dialect, {**obj, "metadata": {"name": rng.choice(("g", "h"))}}
 
 
