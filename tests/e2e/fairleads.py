@@ -30,7 +30,8 @@ class Running:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.log.read_text().splitlines() if line[:1] == "{"]
+        whole, _, _ = self.log.read_text().rpartition("\n")  # the last line may be half written
+        return [json.loads(line) for line in whole.splitlines() if line[:1] == "{"]
 
     @property
     def url(self) -> str:

@@ -83,4 +83,4 @@ def test_the_plain_manifests_are_up_to_date(helm: Path) -> None:
 
 def test_every_object_names_its_component(charts: Helm) -> None:
     for one in charts.rendered():
-        assert one["metadata"]["labels"][COMPONENT] in ("scheduler", "webhook", "policy")
+        assert one["metadata"]["labels"][COMPONENT] in ("scheduler", "webhook", "policy", "queues")

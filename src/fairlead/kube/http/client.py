@@ -140,7 +140,8 @@ class Client:
         for session in (self._session, self._watches, self._retired):
             if session is not None:
                 await session.close()
-        await asyncio.sleep(0)  # lets transports that were just dropped close their sockets
+        for _ in range(3):  # a connection that is being made is cancelled, dropped, and closed
+            await asyncio.sleep(0)
 
     async def _send(
         self,
