@@ -31,7 +31,7 @@ PastOf = Callable[[str, int], float]
 
 
 class QueueOrdering:
-    """Lives as long as there are queues; it is told of every change of them."""
+    """Lives as long as there are queues; every change of them is passed to it."""
 
     def __init__(
         self,

@@ -5,8 +5,9 @@ from collections.abc import Callable, Hashable, Sequence
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.priority_sums import AmountsByRow, sum_by_row
+from fairlead.model.consolidation import time_of
 from fairlead.model.pods import Amounts, Pod
-from fairlead.placement.disruption_units import DisruptionUnit, written_time_s
+from fairlead.placement.disruption_units import DisruptionUnit
 from fairlead.queue.quotas.reclaim import Reclaim
 
 
@@ -69,7 +70,7 @@ class ByQueue:
         """Members above the minimum of their gang may go at any time."""
         if not least_s or (unit.gang and unit.key != unit.gang):
             return True
-        started = [written_time_s(held.pod.started) for held in unit.held]
+        started = [time_of(held.pod.started) for held in unit.held]
         return all(each is not None and self._utc_s - each >= least_s for each in started)
 
 

@@ -22,7 +22,8 @@ from fairlead.kube.gangs.fairlead import ANNOTATION_KEYS as GANGS
 from fairlead.kube.leadership.fence import EPOCH
 from fairlead.kube.pod_loads import LOAD
 from fairlead.kube.queues.fairlead import CHARGED, QUEUE
-from fairlead.placement.disruption_units import LAST_CHECKPOINT
+from fairlead.model.consolidation import DO_NOT_MOVE, LAST_CHECKPOINT
+from fairlead.queue.quotas.estimates import DEADLINE, EXPECTED_DURATION
 
 _ANNOTATION_KEYS = frozenset(word for dialect in DIALECTS for word in dialect.annotation_keys)
 #: Names under our prefix that users write.
@@ -32,10 +33,11 @@ _FAIRLEAD = tuple(
     if key.startswith(PREFIX)
 )
 _THEIRS = tuple(sorted(word for word in _ANNOTATION_KEYS if not word.startswith(PREFIX)))
-#: Written with a bind, by a workload that saves its state, or on simulated pods.
+#: Written with a bind, on simulated pods, or by users about what a pod does and may lose.
 _OTHERS = (
     VISIBLE, SHOWN, ASSIGNMENT, INDEX, EPOCH, THREADS, MEMORY_LIMIT,
-    CHARGED, LAST_CHECKPOINT, PREFIX + "run-for", PREFIX + "sample",
+    CHARGED, LAST_CHECKPOINT, DO_NOT_MOVE, DEADLINE, EXPECTED_DURATION,
+    PREFIX + "run-for", PREFIX + "sample",
 )  # fmt: skip
 _KNOWN = _ANNOTATION_KEYS.union(_OTHERS, GANGS, (LOAD, QUEUE))
 #: Ours without the prefix, where no other system uses the name.

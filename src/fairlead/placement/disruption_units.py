@@ -7,7 +7,6 @@ limit over several units (a disruption budget, the share of a queue) holds for a
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import NamedTuple, Protocol, Self
 
 from fairlead.cluster.cluster import Cluster
@@ -15,12 +14,10 @@ from fairlead.cluster.gang_units import GangUnit
 from fairlead.cluster.holdings import Holding
 from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.model.budgets import Budget
+from fairlead.model.consolidation import saved_at_s
 from fairlead.model.gpus import WHOLE
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
-
-#: When the pod last saved what it would lose, as an RFC 3339 time. It can only lower its loss.
-LAST_CHECKPOINT = "fairlead.dev/last-checkpoint"
 
 #: What a pod loses for each of its GPUs however short it ran: it has to start again.
 _RESTART_S = 60.0
@@ -303,26 +300,9 @@ def gpus_of_pod(pod: Pod) -> float:
 
 
 def lost_s(pod: Pod, utc_s: float) -> float:
-    """Seconds of work that are thrown away with the pod: since its start or last checkpoint.
-
-    A checkpoint before the start or in the future says nothing.
-    """
-    started = written_time_s(pod.started)
-    if started is None:
-        return 0.0
-    said = pod.annotations.get(LAST_CHECKPOINT)
-    saved = written_time_s(said) if said else None
-    since = saved if saved is not None and started <= saved <= utc_s else started
-    return max(0.0, utc_s - since)
-
-
-def written_time_s(time: str) -> float | None:
-    """Seconds since 1970 of an RFC 3339 time; None if it is none."""
-    try:
-        found = datetime.fromisoformat(time)
-    except ValueError:
-        return None
-    return found.timestamp() if found.tzinfo is not None else None
+    """Seconds of work that are thrown away with the pod: since its start or last checkpoint."""
+    since_s = saved_at_s(pod, utc_s)
+    return 0.0 if since_s is None else max(0.0, utc_s - since_s)
 
 
 def victims_by_node(units: Iterable[DisruptionUnit]) -> Mapping[str, tuple[Pod, ...]]:

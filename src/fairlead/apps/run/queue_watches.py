@@ -58,7 +58,7 @@ class QueueWatches:
         self._implied: dict[str, set[str]] = {}
         #: Queues of ours that YuniKorn's words name, as these name them.
         self._aliases: dict[str, QueueSpec] = {}
-        #: What the engine was last told of each kind, by dialect.
+        #: The last event that was fed about each kind, by dialect.
         self._said: dict[str, events.QueueKindSeen] = {}
 
     def _watch(self, dialect: QueueDialect, kind: QueueKind) -> KindWatch:

@@ -27,7 +27,7 @@ Supervise = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class KindWatch:
-    """One kind: how its objects are read, and who is told of them."""
+    """One kind: how its objects are read, and what is called when they change."""
 
     #: In the log, and to ask for it.
     name: str

@@ -50,7 +50,7 @@ def requested_milli(request: PodRequest) -> int:
 
 
 class Movability:
-    """Answers as things are at one moment; made anew for every plan."""
+    """Answers as things are at one moment; one for each plan."""
 
     def __init__(
         self,
