@@ -58,6 +58,7 @@ from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.order import QueueOrder
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaPolicy, QuotaRefusal
+from fairlead.queue.retry_times import AS_KUBE_SCHEDULER, RetryTimes
 from fairlead.queue.units import Gang
 
 _FINAL = (events.BindProblem.GONE, events.BindProblem.TAKEN)
@@ -80,6 +81,7 @@ class Engine:
         reserves: bool = False,
         topology: Topology = NO_LEVELS,
         consolidation: ConsolidationTerms = NO_MOVES,
+        retries: RetryTimes = AS_KUBE_SCHEDULER,
     ) -> None:
         """`extender_profile` answers an extender's queries about pods that no profile serves.
 
@@ -87,8 +89,9 @@ class Engine:
         pods wait although a node may fit. `reserves`: shares are also assigned on nodes with a
         device plugin, of GPUs that are reserved there. `topology`: the levels that rules of gangs
         name; without any, what labels of nodes show. `consolidation`: whether pods are moved so
-        that others can start.
+        that others can start. `retries`: when refused units are tried again without a change.
         """
+        self._retries = retries
         self._topology = topology
         self._move_terms = consolidation
         #: What was moved so far, and what may be.
@@ -114,7 +117,7 @@ class Engine:
     def _begin(self) -> None:
         self.cluster = Cluster()
         self.cluster.topology.configured = self._topology
-        self.queue = SchedulingQueue(self._order)
+        self.queue = SchedulingQueue(self._order, self._retries)
         self._placements = {
             name: Placement(profile, self.cluster) for name, profile in self._profiles.items()
         }

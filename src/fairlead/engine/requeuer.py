@@ -1,6 +1,7 @@
 """Which waiting pods are tried again after a change, and the nominations meanwhile."""
 
 from collections.abc import Callable, Collection, Mapping
+from math import isinf
 
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
@@ -70,7 +71,7 @@ class Requeuer:
         if self._round or self._unsorted:
             return 0.0  # at once
         due = self._queue.next_due_s()
-        if not self._queue.has_waiting():
+        if not self._queue.has_waiting() or isinf(self._queue.retries.longest_wait_s):
             return due
         flush = self._flushed_s + FLUSH_EVERY_S
         return flush if due is None else min(due, flush)

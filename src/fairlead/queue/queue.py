@@ -16,6 +16,7 @@ bind failed always waits it out.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import count
+from math import isinf
 from typing import Any, Protocol
 
 from fairlead.cluster.aspects import NOTHING, Aspect
@@ -25,11 +26,9 @@ from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.heap import EntryHeap
 from fairlead.queue.held_back import HeldBack
 from fairlead.queue.order import OrderKey, PrioritySort, QueueOrder
+from fairlead.queue.retry_times import AS_KUBE_SCHEDULER, RetryTimes
 from fairlead.queue.units import EquivalenceClass, Gang, PodUnit, Unit
-
-FIRST_BACKOFF_S = 1.0
-LONGEST_BACKOFF_S = 10.0
-LONGEST_WAIT_S = 300.0
+from fairlead.queue.waiting_class import WaitingClass
 
 _FAILED = "ScheduleAttemptFailure"
 
@@ -67,8 +66,13 @@ class TeamPool(ActivePool, Protocol):
 class SchedulingQueue:
     """Every pending unit is in exactly one pool, or handed out by `pop` and not yet returned."""
 
-    def __init__(self, order: QueueOrder | None = None) -> None:
+    def __init__(
+        self, order: QueueOrder | None = None, retries: RetryTimes = AS_KUBE_SCHEDULER
+    ) -> None:
         tickets = count()
+        self.retries = retries
+        #: Units of a class wait by arrival, which is what the default order says.
+        self._class_tickets = None if order is None else tickets
         self._order: QueueOrder = order or PrioritySort()
         #: By uid of each pending pod.
         self._entries: dict[str, Entry] = {}
@@ -81,7 +85,7 @@ class SchedulingQueue:
         self._teams: TeamPool | None = None
         self._backoff = EntryHeap(tickets)
         self._error_backoff = EntryHeap(tickets)
-        self._waiting: dict[EquivalenceClass, dict[str, Entry]] = {}
+        self._waiting: dict[EquivalenceClass, WaitingClass] = {}
         #: Those of them that the queue of a team holds back.
         self.held_back = HeldBack()
         #: Sees pending pods come and go; None while there is no queue of a team.
@@ -365,21 +369,25 @@ class SchedulingQueue:
         entry.errors = 0
         entry.woken_by = woken_by
         self.awaited = self.awaited | woken_by if self._waiting else woken_by
-        _back_off_until(entry, entry.refusals, now)
+        self._back_off_until(entry, entry.refusals, now)
         if not entry.unit.is_ready:  # a pod went while it was tried
             self._gather_on(entry, _FAILED)
             return
-        entry.equivalence_class = class_
         self._enter(entry, Pool.WAITING, _FAILED)
-        together = self._waiting.setdefault(class_, {})
-        together[entry.unit.key] = entry
-        _first(together).woken_by |= woken_by  # the first waits for all of them
+        self._join_class(entry, class_)
         self.held_back.put(entry, held_back_by)
+
+    def _join_class(self, entry: Entry, class_: EquivalenceClass) -> None:
+        entry.equivalence_class = class_
+        together = self._waiting.get(class_)
+        if together is None:
+            together = self._waiting[class_] = WaitingClass(self._class_tickets)
+        together.add(entry, () if self._class_tickets is None else self._order.active(entry))
 
     def retry(self, entry: Entry, *, now: float) -> None:
         """It failed without a verdict: try again after its backoff."""
         entry.errors += 1
-        _back_off_until(entry, entry.errors, now)
+        self._back_off_until(entry, entry.errors, now)
         if entry.unit.is_ready:
             self._back_off(entry, self._error_backoff, _FAILED)
         else:  # a pod went while it was tried
@@ -396,7 +404,7 @@ class SchedulingQueue:
 
     def waiting(self, changed: Aspect) -> list[Entry]:
         """The first pod of each class that waits for any of these changes."""
-        first = map(_first, self._waiting.values())
+        first = (together.first for together in self._waiting.values())
         return [entry for entry in first if entry.woken_by & changed]
 
     def await_also(self, entry: Entry, changes: Aspect) -> None:
@@ -405,7 +413,7 @@ class SchedulingQueue:
         self.awaited |= changes
 
     def all_waiting(self) -> list[Entry]:
-        return [entry for together in self._waiting.values() for entry in together.values()]
+        return [entry for together in self._waiting.values() for entry in together]
 
     def reclassify(
         self, entries: Iterable[Entry], class_of: Callable[[Unit], EquivalenceClass]
@@ -415,16 +423,13 @@ class SchedulingQueue:
             if entry.pool is Pool.WAITING:
                 by = entry.held_back_by
                 self._leave_class(entry)
-                entry.equivalence_class = class_of(entry.unit)
-                together = self._waiting.setdefault(entry.equivalence_class, {})
-                together[entry.unit.key] = entry
-                _first(together).woken_by |= entry.woken_by
+                self._join_class(entry, class_of(entry.unit))
                 self.held_back.put(entry, by)
 
     def first_of_class(self, class_: EquivalenceClass) -> Entry | None:
         """The first pod that waits in the class."""
-        entries = self._waiting.get(class_)
-        return _first(entries) if entries else None
+        together = self._waiting.get(class_)
+        return together.first if together else None
 
     def wake(self, entry: Entry, cause: str, *, now: float) -> None:
         """A waiting pod may try again. If it succeeds, the next of its class is checked."""
@@ -438,12 +443,10 @@ class SchedulingQueue:
 
     def flush(self, *, now: float) -> None:
         """Lets pods that have waited for five minutes try again, whatever happened or did not."""
-        overdue = [
-            entry
-            for entries in self._waiting.values()
-            for entry in entries.values()
-            if now - entry.queued_s > LONGEST_WAIT_S
-        ]
+        longest = self.retries.longest_wait_s
+        if isinf(longest):
+            return
+        overdue = [entry for entry in self.all_waiting() if now - entry.queued_s > longest]
         for entry in overdue:
             self._leave(entry)
             self._resume(entry, "UnschedulableTimeout", now)
@@ -464,6 +467,10 @@ class SchedulingQueue:
     def _activate(self, entry: Entry, cause: str) -> None:
         self._enter(entry, Pool.ACTIVE, cause)
         self._active.push(self._order.active(entry), entry)
+
+    def _back_off_until(self, entry: Entry, failures: int, now: float) -> None:
+        entry.queued_s = now
+        entry.due_s = now + self.retries.backoff_s(failures)
 
     def _back_off(self, entry: Entry, heap: EntryHeap, cause: str) -> None:
         self._enter(entry, Pool.BACKOFF, cause)
@@ -497,10 +504,8 @@ class SchedulingQueue:
         if entry.held_back_by is not None:
             self.held_back.put(entry, None)
         together = self._waiting[entry.equivalence_class]
-        del together[entry.unit.key]
-        if together:
-            _first(together).woken_by |= entry.woken_by
-        else:
+        together.remove(entry)
+        if not together:
             del self._waiting[entry.equivalence_class]
         entry.equivalence_class = None
 
@@ -515,18 +520,8 @@ def _pending(unit: Unit) -> Collection[Pod]:
     return unit.pending if isinstance(unit, Gang) else unit.pods
 
 
-def _first(together: dict[str, Entry]) -> Entry:
-    return next(iter(together.values()))
-
-
 def _request_changed(old: Pod, new: Pod) -> bool:
     """Did the pod itself change in a way that could matter? Its status never does."""
     return (old.request, old.problem) != (new.request, new.problem) or (
         (old.labels, old.annotations) != (new.labels, new.annotations)
     )
-
-
-def _back_off_until(entry: Entry, failures: int, now: float) -> None:
-    entry.queued_s = now
-    doubled = FIRST_BACKOFF_S * 2.0 ** min(failures - 1, 10)
-    entry.due_s = now + min(doubled, LONGEST_BACKOFF_S)
