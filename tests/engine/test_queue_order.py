@@ -8,8 +8,9 @@ from fairlead.engine import events
 from fairlead.engine.instructions import Bind
 from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS, QueueSpec, Sharing, UnitOrder
+from fairlead.model.run_times import RunTime
 from fairlead.queue.entries import Pool
-from fairlead.queue.quotas.estimates import DEADLINE, EXPECTED_DURATION
+from fairlead.queue.quotas.estimates import DEADLINE
 
 
 def a_queue(name: str, guaranteed: int = 0, parent: str = "", **more: object) -> QueueSpec:
@@ -222,14 +223,14 @@ def test_a_queue_becomes_fair_with_pods_that_are_there() -> None:
 
 def test_the_shortest_is_first_until_a_longer_one_has_waited_long() -> None:
     scene = Contention(1, a_queue("red", order=UnitOrder.SHORTEST_FIRST))
-    (running,) = scene.create("red", "unknown", annotations={EXPECTED_DURATION: "nonsense"})
+    (running,) = scene.create("red", "unknown", run_time=RunTime(problem="nonsense"))
     assert scene.started() == ["unknown"]
-    scene.create("red", "long", annotations={EXPECTED_DURATION: "2h"})
-    scene.create("red", "short", annotations={EXPECTED_DURATION: "30m"})
+    scene.create("red", "long", run_time=RunTime(7200.0))
+    scene.create("red", "short", run_time=RunTime(1800.0))
     scene.end(running)
     assert scene.started() == ["short"]
     scene.now = 20 * 3600.0
-    scene.create("red", "shorter", annotations={EXPECTED_DURATION: "60"})
+    scene.create("red", "shorter", run_time=RunTime(60.0))
     short = next(iter(scene.engine.cluster.holdings.values())).pod
     scene.end(short)
     assert scene.started() == ["long"]

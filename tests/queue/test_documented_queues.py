@@ -8,8 +8,9 @@ import yaml
 
 from fairlead.kube.queues.registry import NAMES
 from fairlead.model.queues import UnitOrder
+from fairlead.model.run_times import RUN_TIME
 from fairlead.queue.quotas import policy
-from fairlead.queue.quotas.estimates import DEADLINE, EXPECTED_DURATION
+from fairlead.queue.quotas.estimates import DEADLINE
 from fairlead.queue.quotas.fair_share import QueueDemand, continuous
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +51,7 @@ def test_every_api_is_described(dialect: str) -> None:
 
 
 def test_the_annotations_are_named() -> None:
-    assert f"`{EXPECTED_DURATION}`" in PAGE
+    assert f"`{RUN_TIME}`" in PAGE
     assert f"`{DEADLINE}`" in PAGE
 
 

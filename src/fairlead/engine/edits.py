@@ -7,6 +7,7 @@ from fairlead.model.pods import Pod
 
 REASON = "RequestChangeIgnored"
 UNKNOWN = "UnknownAnnotation"
+RUN_TIME = "InvalidRunTime"
 _SENTENCE = (
     "Annotations that request GPUs were changed after the pod was bound, which has no effect{}. "
     "The pod keeps what it was assigned. To request something else, create a new pod."
@@ -33,6 +34,13 @@ def misspelling_of(before: Pod | None, pod: Pod) -> AnnounceWarning | None:
     if not pod.misspelt or (before is not None and before.misspelt == pod.misspelt):
         return None
     return AnnounceWarning(pod, UNKNOWN, pod.misspelt)
+
+
+def run_time_problem_of(before: Pod | None, pod: Pod) -> AnnounceWarning | None:
+    """The warning about a pending pod whose run time is ignored, once for each change."""
+    problem = pod.run_time.problem if pod.run_time else ""
+    known = before is not None and before.run_time == pod.run_time
+    return AnnounceWarning(pod, RUN_TIME, problem) if problem and not known else None
 
 
 def _removed(held: Holding, pod: Pod) -> AnnounceWarning | None:

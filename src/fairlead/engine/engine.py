@@ -21,7 +21,7 @@ from fairlead.engine.binds import Binds
 from fairlead.engine.consolidation.allowance import MoveAllowance
 from fairlead.engine.consolidation.consolidation import Consolidation
 from fairlead.engine.consolidation.planning import Planning
-from fairlead.engine.edits import edit_of, misspelling_of
+from fairlead.engine.edits import edit_of, misspelling_of, run_time_problem_of
 from fairlead.engine.evictions import Evictions
 from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.engine.gang_outlook import GangOutlook
@@ -44,6 +44,7 @@ from fairlead.engine.queues import Queues
 from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE
 from fairlead.engine.rejections import REASON, Rejections
 from fairlead.engine.requeuer import Requeuer
+from fairlead.engine.run_times import RunTimes
 from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
 from fairlead.model.gpus import Grant
 from fairlead.model.nodes import GPU
@@ -110,6 +111,8 @@ class Engine:
         self._rejections = Rejections()
         #: The time of day, in seconds since 1970, minus `now`; the driver sets it.
         self.wall_offset_s = 0.0
+        #: How long units run.
+        self.run_times = RunTimes(self._holding_of, lambda: self.wall_offset_s)
         self._begin()
         #: Whether to record why each pod was placed on its node.
         self.keeps_records = False
@@ -151,6 +154,9 @@ class Engine:
         self.queues.know_gangs(self._gangs.spec_of)
         self._gangs.rooms.reclaim_for = self.queues.reclaim_for
         self._pod_rooms = PodRooms(self.queue, self._requeuer, self._gangs.rooms)
+
+    def _holding_of(self, uid: str) -> Holding | None:
+        return self.cluster.holdings.get(uid)
 
     def _utc_s(self, now: float) -> float:
         """The time of day, in seconds since 1970."""
@@ -418,10 +424,12 @@ class Engine:
     def _see_pending(self, pod: Pod, now: float) -> list[Instruction]:
         if not pod.deleting:
             entry = self.queue.get(pod.uid)
-            warning = misspelling_of(entry.unit.pod if entry else None, pod)
+            before = entry.unit.pod if entry else None
+            warning = misspelling_of(before, pod)
+            invalid = run_time_problem_of(before, pod) if pod.run_time else None
             self._count(pod, known=entry is not None)
             self._requeuer.observe_nomination(pod)
-            made: list[Instruction] = [warning] if warning else []
+            made: list[Instruction] = [each for each in (warning, invalid) if each]
             pause = self._rejections.pause_of(pod, now) if entry is None else None
             put = self._gangs.gather if pod.gang else self.queue.put
             put(pod, now=now, not_before_s=pause.due_s if pause else 0.0)

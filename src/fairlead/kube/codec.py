@@ -28,6 +28,7 @@ from fairlead.kube.requests import (
     read_request,
     tensor_parallel_size,
 )
+from fairlead.kube.run_times import read_run_time
 from fairlead.kube.spelling import misspelt
 from fairlead.kube.usage import ContainerReport, StatusParts, read_usage
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
@@ -108,6 +109,7 @@ class _PodSpec(msgspec.Struct, rename="camel", gc=False):
     host_network: bool | None = None
     host_users: bool | None = None
     scheduling_group: _SchedulingGroup | None = None
+    active_deadline_seconds: int | None = None
 
 
 class _Condition(msgspec.Struct, rename="camel", gc=False):
@@ -283,6 +285,7 @@ def decode_pod(
         and request.gpu_request is not None
         and _lacks(meta, containers),
         load=load,
+        run_time=read_run_time(meta.labels, meta.annotations, spec.active_deadline_seconds),
         gang=gang,
         queue=queue,
         problem=problem or odd,

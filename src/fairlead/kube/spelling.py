@@ -23,20 +23,21 @@ from fairlead.kube.leadership.fence import EPOCH
 from fairlead.kube.pod_loads import LOAD
 from fairlead.kube.queues.fairlead import CHARGED, QUEUE
 from fairlead.model.consolidation import DO_NOT_MOVE, LAST_CHECKPOINT
-from fairlead.queue.quotas.estimates import DEADLINE, EXPECTED_DURATION
+from fairlead.model.run_times import RUN_TIME, TIME_LIMIT
+from fairlead.queue.quotas.estimates import DEADLINE
 
 _ANNOTATION_KEYS = frozenset(word for dialect in DIALECTS for word in dialect.annotation_keys)
 #: Names under our prefix that users write.
 _FAIRLEAD = tuple(
     key.removeprefix(PREFIX)
-    for key in (*_ANNOTATION_KEYS, *GANGS, LOAD, QUEUE)
+    for key in (*_ANNOTATION_KEYS, *GANGS, LOAD, QUEUE, RUN_TIME, TIME_LIMIT)
     if key.startswith(PREFIX)
 )
 _THEIRS = tuple(sorted(word for word in _ANNOTATION_KEYS if not word.startswith(PREFIX)))
 #: Written with a bind, on simulated pods, or by users about what a pod does and may lose.
 _OTHERS = (
     VISIBLE, SHOWN, ASSIGNMENT, INDEX, EPOCH, THREADS, MEMORY_LIMIT,
-    CHARGED, LAST_CHECKPOINT, DO_NOT_MOVE, DEADLINE, EXPECTED_DURATION,
+    CHARGED, LAST_CHECKPOINT, DO_NOT_MOVE, DEADLINE, RUN_TIME, TIME_LIMIT,
     PREFIX + "run-for", PREFIX + "sample",
 )  # fmt: skip
 _KNOWN = _ANNOTATION_KEYS.union(_OTHERS, GANGS, (LOAD, QUEUE))

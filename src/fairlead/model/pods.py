@@ -10,6 +10,7 @@ from fairlead.model.gangs import Membership
 from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.loads import PodLoad
 from fairlead.model.reservations import Reservation
+from fairlead.model.run_times import RunTime
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
 from fairlead.model.sizes import Kept, weigh
 from fairlead.model.volumes import PodVolumes
@@ -249,6 +250,8 @@ class Pod:
     images: tuple[str, ...] = ()
     containers: int = 0
     load: PodLoad | None = None
+    #: How long it declares to run; None: it says nothing.
+    run_time: RunTime | None = None
     #: Reason and message of its PodScheduled=False condition, so that it is not written twice.
     condition: tuple[str, str] = ("", "")
 

@@ -1,43 +1,26 @@
 """How long a unit will run, and when it is to be done, as its pods say."""
 
-import re
 from datetime import UTC, datetime
 
 from fairlead.model.pods import Pod
 from fairlead.queue.units import Unit
 
-EXPECTED_DURATION = "fairlead.dev/expected-duration"
 DEADLINE = "fairlead.dev/deadline"
 
 #: What a unit that says nothing is taken for.
 UNKNOWN_S = 86400.0
 
-_SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 _LONGEST_WORD = 64
-_PART = r"(\d{1,9}(?:\.\d{1,9})?)([dhms])"
-_DURATION = re.compile(f"(?:{_PART})+")
-
-
-def duration_s(word: str) -> float | None:
-    """Of "90m", "2h30m" or a number of seconds; None if it is none of these."""
-    if len(word) > _LONGEST_WORD:
-        return None
-    if word.isascii() and word.isdigit():
-        return float(word)
-    if not _DURATION.fullmatch(word):
-        return None
-    return sum(float(number) * _SECONDS[unit] for number, unit in re.findall(_PART, word))
 
 
 def expected_s(unit: Unit) -> float:
-    """The longest that one of its pods says."""
+    """The longest that one of its pods declares."""
     return max((_expected(pod) for pod in unit.pods), default=UNKNOWN_S)
 
 
 def _expected(pod: Pod) -> float:
-    word = pod.annotations.get(EXPECTED_DURATION, "")
-    found = duration_s(word) if word else None
-    return UNKNOWN_S if found is None else found
+    declared = pod.run_time.expected_s if pod.run_time else None
+    return UNKNOWN_S if declared is None else declared
 
 
 def deadline_s(unit: Unit) -> float | None:
