@@ -8,7 +8,7 @@ import pytest
 
 from builders import SCHEDULER, a_node, a_pod, an_engine, decide, pod_term, see
 from fairlead.apps.config.profiles import built_in
-from fairlead.engine import gang_attempts, requeuer
+from fairlead.engine import gang_flights, requeuer
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, GangGone, GangSeen, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import (
@@ -480,7 +480,7 @@ def test_no_member_goes_if_another_may_not(engine: Engine) -> None:
 
 @pytest.fixture
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(gang_attempts, "SLICE", 3)
+    monkeypatch.setattr(gang_flights, "SLICE", 3)
     return 3
 
 

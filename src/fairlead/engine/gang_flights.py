@@ -6,6 +6,9 @@ from fairlead.engine.gang_trials import MemberPlacement
 from fairlead.queue.entries import Entry
 from fairlead.queue.units import Gang
 
+#: Members that are placed, bound or announced in one turn: at most 80 ms.
+SLICE = 1000
+
 
 @dataclass(slots=True, eq=False)
 class GangFlight:

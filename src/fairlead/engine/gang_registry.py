@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from fairlead.cluster.gang_units import GangUnits
 from fairlead.cluster.topology_levels import TopologyLevels
 from fairlead.engine.gang_admission import GangAdmissions
-from fairlead.engine.gang_attempts import SLICE
+from fairlead.engine.gang_flights import SLICE
 from fairlead.engine.gang_messages import missing_object_message
 from fairlead.engine.gang_moves import GangMoves
 from fairlead.engine.gang_parts import GangParts

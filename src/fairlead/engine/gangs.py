@@ -94,7 +94,7 @@ class Gangs:
         """A member is gone, or is not to be placed."""
         entry, gang = self._in_flight.entry_of(pod.uid), self.resolved(pod).gang
         assert gang is not None
-        made = self._attempts.lost(pod.uid, entry, now) if entry else []
+        made = self._attempts.binding.lost(pod.uid, entry, now) if entry else []
         self._registry.touch(gang.gang, now)
         if self.rooms.held and self._queue.gang(gang.gang) is None:
             self.rooms.held.forget(gang.gang)
@@ -137,7 +137,7 @@ class Gangs:
             return (), "room is being made for it already"
         found: RoomOutcome[Filling] | RoomOutcome[Placed]
         if isinstance(entry.unit, Gang):
-            found = self._attempts.search_room(entry, now)
+            found = self._attempts.refusals.search_room(entry, now)
         else:
             found = self.rooms.search_for_pod(entry.unit, now)
         units = found.plan.units if found.plan else ()
@@ -146,12 +146,12 @@ class Gangs:
     # -- what became of its members ----------------------------------------------------------
 
     def prepared(self, uid: str, entry: Entry, now: float) -> list[Instruction]:
-        made = self._attempts.prepared(uid, entry, now)
+        made = self._attempts.binding.prepared(uid, entry, now)
         self._registry.touch(entry.unit.key, now)
         return made
 
     def bound(self, uid: str, entry: Entry, held: Holding | None, now: float) -> list[Instruction]:
-        made = self._attempts.bound(uid, entry, held, now)
+        made = self._attempts.binding.bound(uid, entry, held, now)
         self._registry.touch(entry.unit.key, now)
         return made
 
@@ -159,7 +159,7 @@ class Gangs:
         self, uid: str, entry: Entry, node: str, message: str, now: float
     ) -> list[Instruction]:
         """A step or the bind of a member failed; without a message it is not to be placed."""
-        made = self._attempts.failed(uid, entry, node, message, now)
+        made = self._attempts.binding.failed(uid, entry, node, message, now)
         self._registry.touch(entry.unit.key, now)
         return made
 
