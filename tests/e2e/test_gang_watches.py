@@ -8,13 +8,19 @@ from typing import Any
 import pytest
 
 import gang_crds
+from builders import a_node, without_annotations
+from fairlead.apps.config.profiles import built_in
 from fairlead.apps.run.gang_watches import GangWatches
 from fairlead.engine import events
+from fairlead.engine.engine import Engine
+from fairlead.engine.instructions import GangStatusChanged
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.gangs.registry import ALL, GangDialects
 from fairlead.kube.gangs.status_writer import GangStatusWriter
 from fairlead.kube.http.client import Client
 from fairlead.model.gangs import GangSpec, GangState, GangStatus
+from fairlead.model.queues import GPUS, QueueSpec
+from fairlead.queue.quotas.admitted import LONGEST_S
 from fairlead.sim.controlplane import ControlPlane
 from scene import wait_for
 
@@ -22,6 +28,7 @@ pytestmark = pytest.mark.server
 
 PLUGINS = "scheduler-plugins"
 EVERY_S = 0.1
+VOLCANO_QUEUE = QueueSpec("volcano/q", limit=((GPUS, 8000),), charged_at_admission=True)
 
 
 class Heard:
@@ -49,12 +56,15 @@ async def plainly(_: str, run: Callable[[], Awaitable[None]]) -> None:
 
 @contextlib.asynccontextmanager
 async def watching(
-    plane: ControlPlane, identity: str = "", dialects: GangDialects = ALL
+    plane: ControlPlane,
+    identity: str = "",
+    dialects: GangDialects = ALL,
+    feed: Callable[[events.Event], None] | None = None,
 ) -> AsyncIterator[tuple[GangWatches, Heard]]:
     kubeconfig = plane.kubeconfig_for(identity) if identity else plane.kubeconfig_for()
     client, heard = Client(load_access(str(kubeconfig))), Heard()
     writer = GangStatusWriter(client)
-    watches = GangWatches(client, dialects, heard, plainly, writer, every_s=EVERY_S)
+    watches = GangWatches(client, dialects, feed or heard, plainly, writer, every_s=EVERY_S)
     tasks = [asyncio.create_task(watches.run()), asyncio.create_task(writer.run())]
     try:
         yield watches, heard
@@ -118,6 +128,65 @@ async def test_everything_is_fed_again_when_asked(
             pass
         assert key in heard.gangs
         assert heard.problems[PLUGINS] == ""
+
+
+class EngineAtNow:
+    """A real engine whose time is set by the test, between real watches and writes."""
+
+    def __init__(self) -> None:
+        self.engine = Engine({"volcano": built_in("gpu-scheduler")}, encode=without_annotations)
+        self.engine.handle(events.NodeSeen(a_node("n1", gpus=8)), now=0.0)
+        self.engine.handle(events.QueueSeen(VOLCANO_QUEUE), now=0.0)
+        self.now = 0.0
+
+    def __call__(self, event: events.Event) -> None:
+        self.engine.handle(event, now=self.now)
+
+    def tend(self, watches: GangWatches) -> None:
+        for made in self.engine.tend(now=self.now):
+            if isinstance(made, GangStatusChanged):
+                watches.write(made.spec, made.status)
+
+
+async def test_an_admission_after_which_no_pods_come_is_revoked(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    engine = EngineAtNow()
+    spec = {"minMember": 8, "queue": "q", "minResources": {"nvidia.com/gpu": "8"}}
+    gang_crds.install(control_plane, "volcano")
+    try:
+        for name in ("first", "second"):
+            gang_crds.create(control_plane, "volcano", namespace, name, spec)
+            await _phases_become(control_plane, engine, namespace, {name: ""})
+        async with watching(control_plane, feed=engine) as (watches, _):
+            admitted = {"first": "Inqueue", "second": "Pending"}
+            await _phases_become(control_plane, engine, namespace, admitted, watches)
+            engine.now += LONGEST_S + 10.0
+            revoked = {"first": "Pending", "second": "Inqueue"}
+            await _phases_become(control_plane, engine, namespace, revoked, watches)
+    finally:
+        gang_crds.uninstall(control_plane, "volcano")
+
+
+async def _phases_become(
+    plane: ControlPlane,
+    engine: EngineAtNow,
+    namespace: str,
+    wanted: dict[str, str],
+    watches: GangWatches | None = None,
+) -> None:
+    kind = gang_crds.kind_of("volcano")
+    path = f"/apis/{kind.group}/v1beta1/namespaces/{namespace}/{kind.plural}"
+
+    def are_so() -> bool:
+        if watches is not None:
+            engine.tend(watches)
+        found = plane.api("GET", path)[1]["items"]
+        phases = {each["metadata"]["name"]: each.get("status", {}).get("phase", "")
+                  for each in found}  # fmt: skip
+        return wanted.items() <= phases.items()
+
+    await wait_for(are_so)
 
 
 async def test_it_is_synced_when_what_can_be_listed_was(

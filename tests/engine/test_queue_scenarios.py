@@ -1,6 +1,7 @@
 """Known failures of other schedulers with queues, as scenarios for the engine."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -12,7 +13,7 @@ from fairlead.model.gangs import GangSpec, GangState, Membership
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS, QueueSpec
-from fairlead.queue.quotas.admitted import LONGEST_S
+from fairlead.queue.quotas.admitted import FIRM_S, LONGEST_S
 
 QUEUE = QueueSpec("volcano/q", limit=((GPUS, 8000),), charged_at_admission=True)
 
@@ -56,8 +57,83 @@ def test_an_admission_whose_pods_never_come_expires() -> None:
     }
     assert states(engine, LONGEST_S - 1.0) == {}
     assert engine.wake_at_s() <= LONGEST_S
+    assert states(engine, LONGEST_S) == {
+        "default/a": GangState.UNSCHEDULABLE,
+        "default/b": GangState.GATHERING,
+    }
+    assert not engine.queues.admissions.gangs.of(a_job("a").key, has_pods=False)[0]
+
+
+def test_an_admission_that_was_revoked_comes_again_later_and_later() -> None:
+    engine = an_engine_with(QUEUE)
+    engine.handle(events.GangSeen(a_job("a")), now=0.0)
+    changes = []
+    for second in range(0, 4 * 3600, 10):
+        changes += [(second, state) for state in states(engine, float(second)).values()]
+    admitted = [second for second, state in changes if state is GangState.GATHERING]
+    assert [second for second, state in changes if state is GangState.UNSCHEDULABLE] == [
+        second + LONGEST_S for second in admitted
+    ], "each is revoked after the same time"
+    pauses = [b - a - LONGEST_S for a, b in pairwise(admitted)]
+    assert pauses == pytest.approx([300, 600, 1200, 2400, 3600, 3600], abs=10)
+
+
+def test_pods_end_the_wait_for_pods() -> None:
+    engine = an_engine_with(QUEUE)
+    job = a_job("a")
+    engine.handle(events.GangSeen(job), now=0.0)
+    states(engine, 5.0)
+    pods = [a_pod(f"a-{n}", gpus=1, gang=Membership(job.key)) for n in range(3)]
+    see(engine, *pods, now=LONGEST_S - 1.0)
+    assert GangState.UNSCHEDULABLE not in states(engine, LONGEST_S + 10.0).values()
+    for pod in pods:  # its controller starts it once more
+        engine.handle(events.PodGone(pod), now=LONGEST_S + 20.0)
+    assert GangState.UNSCHEDULABLE not in states(engine, LONGEST_S + 30.0).values()
+    assert states(engine, 2 * LONGEST_S + 30.0) == {"default/a": GangState.UNSCHEDULABLE}
+
+
+def test_a_job_that_has_run_is_neither_charged_nor_refused_after_a_restart() -> None:
+    engine = an_engine_with(QUEUE)
+    engine.handle(events.GangSeen(replace(a_job("done"), has_run=True)), now=0.0)
+    engine.handle(events.GangSeen(a_job("b")), now=0.0)
+    assert states(engine, 5.0)["default/b"] is GangState.GATHERING
+    assert states(engine, 2 * LONGEST_S) == {"default/b": GangState.UNSCHEDULABLE}
+
+
+# -- an admitted job without pods holds back one of higher priority that has them ---------------
+
+
+def test_units_with_pods_pass_an_admission_without_pods() -> None:
+    engine = an_engine_with(QUEUE)
+    engine.handle(events.GangSeen(a_job("low")), now=0.0)
+    assert states(engine, 5.0) == {"default/low": GangState.GATHERING}
+    high = GangSpec("volcano/default/high", 8, queue=QUEUE.key)
+    engine.handle(events.GangSeen(high), now=6.0)
+    pods = [a_pod(f"h-{n}", gpus=1, priority=9, gang=Membership(high.key)) for n in range(8)]
+    see(engine, *pods, now=6.0)
+    made = decide(engine, now=6.0)
+    assert not [each for each in made if isinstance(each, Bind)], "its pods may come in a moment"
+    assert engine.wake_at_s() <= FIRM_S
+    engine.handle(events.GangSeen(a_job("other")), now=FIRM_S)
+    engine.tend(now=FIRM_S)
+    assert len([each for each in decide(engine, now=FIRM_S) if isinstance(each, Bind)]) == 8
+    assert "default/other" not in [
+        name for name, state in states(engine, FIRM_S + 5.0).items() if state is GangState.GATHERING
+    ], "one that has no pods either does not pass it"
+
+
+def test_an_admission_whose_pods_are_being_created_is_not_passed() -> None:
+    engine = an_engine_with(QUEUE)
+    job = a_job("slow")
+    engine.handle(events.GangSeen(job), now=0.0)
+    states(engine, 5.0)
+    see(engine, *(a_pod(f"s-{n}", gpus=1, gang=Membership(job.key)) for n in range(4)), now=6.0)
+    see(engine, a_pod("single", gpus=1, queue=QUEUE.key), now=6.0)
+    engine.tend(now=FIRM_S + 1.0)
+    assert not [each for each in decide(engine, now=FIRM_S + 1.0) if isinstance(each, Bind)]
     engine.tend(now=LONGEST_S)
-    assert states(engine, LONGEST_S + 2.0) == {"default/b": GangState.GATHERING}
+    (bind,) = [each for each in decide(engine, now=LONGEST_S + 1.0) if isinstance(each, Bind)]
+    assert bind.pod.name == "single"
 
 
 def test_an_admission_of_a_job_that_is_deleted_charges_nothing() -> None:

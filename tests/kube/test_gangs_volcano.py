@@ -151,6 +151,21 @@ def test_a_gang_whose_pods_are_gone_keeps_its_phase(phase: str) -> None:
     assert written(status(GangState.GATHERING, members=0), {"phase": phase}) is None
 
 
+@pytest.mark.parametrize(
+    ("phase", "has_run"),
+    [("", False), ("Pending", False), ("Inqueue", False), ("Running", True), ("Completed", True)],
+)
+def test_the_phase_says_whether_a_gang_still_needs_an_admission(phase: str, has_run: bool) -> None:
+    body = {"metadata": {"name": "g", "namespace": "ns"}, "status": {"phase": phase}}
+    assert decode_object(VolcanoGangs(), json.dumps(body).encode()).spec.has_run is has_run
+
+
+@pytest.mark.parametrize("written_there", ["null", '"x"', '{"phase": 3}', "[]"])
+def test_a_status_that_makes_no_sense_is_no_phase(written_there: str) -> None:
+    body = f'{{"metadata": {{"name": "g", "namespace": "ns"}}, "status": {written_there}}}'
+    assert not decode_object(VolcanoGangs(), body.encode()).spec.has_run
+
+
 def test_a_gang_that_lost_pods_gathers_others() -> None:
     found = written(status(GangState.GATHERING, 2, members=3), {"phase": "Running"})
     assert found == {"phase": "Inqueue", "running": 2}
@@ -167,6 +182,13 @@ def test_a_gang_without_room_is_pending_and_says_why() -> None:
         }],
     }  # fmt: skip
     assert written(waiting, found, LATER) is None
+
+
+def test_an_admission_without_pods_can_be_revoked() -> None:
+    revoked = status(GangState.UNSCHEDULABLE, members=0, message="no pod was created")
+    found = written(revoked, {"phase": "Inqueue"})
+    assert found is not None
+    assert (found["phase"], found["conditions"][0]["message"]) == ("Pending", "no pod was created")
 
 
 def test_an_admitted_gang_that_does_not_fit_stays_in_the_queue() -> None:

@@ -185,7 +185,7 @@ class GangRegistry:
         entry = self._queue.gang(key)
         gang = entry.unit if entry else None
         self._units.put(key, gang if isinstance(gang, Gang) and gang.placed else None)
-        status = self._status(key)
+        status = self._status(key, now)
         known = self._reported.get(key)
         if status is None and known is None:
             return
@@ -226,7 +226,7 @@ class GangRegistry:
     def tend(self, now: float) -> list[Instruction]:
         """What is to be reported, and which gangs bound in part have had their time."""
         made = self._parts.overdue(now)
-        for key in self._admissions.admitted(now):
+        for key in (*self._admissions.revoked(now), *self._admissions.admitted(now)):
             self.touch(key, now)
         while self._heap and self._heap[0][0] <= now and len(made) < SLICE:
             due_s, key = heappop(self._heap)
@@ -236,7 +236,7 @@ class GangRegistry:
         return made
 
     def _report(self, key: str, now: float) -> Iterator[Instruction]:
-        status, entry = self._status(key), self._queue.gang(key)
+        status, entry = self._status(key, now), self._queue.gang(key)
         if status is None:
             return
         gang = entry.unit if entry else None
@@ -265,12 +265,13 @@ class GangRegistry:
         if entry is not None and self._trees.is_tree(key):
             yield from statuses_of_parts(entry, status, self._trees.leaves(key))
 
-    def _status(self, key: str) -> GangStatus | None:
+    def _status(self, key: str, now: float) -> GangStatus | None:
         """None while it is not known what becomes of it: it is being tried or bound."""
         entry = self._queue.gang(key)
         if entry is None:
             spec = self._trees.get(key)
-            return self._admissions.status(spec) if spec and not spec.part_of else None
+            return self._admissions.status(spec, now) if spec and not spec.part_of else None
+        self._admissions.has_pods(key)
         return status_of(entry)
 
 

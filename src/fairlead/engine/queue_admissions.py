@@ -47,13 +47,11 @@ class QueueAdmissions:
             self.version += 1
 
     def ended(self, now: float) -> Iterator[str]:
-        """Queues that are charged no longer for gangs that have nodes, or had their time."""
+        """Queues that are charged less: for gangs that have nodes, or had their time."""
         for gang in [gang for gang in self.gangs if self._has_nodes(gang)]:
             if (queue := self.gangs.end(gang)) is not None:
                 yield queue
-        for gang in self.gangs.overdue(now):
-            if (queue := self.gangs.end(gang)) is not None:
-                yield queue
+        yield from self.gangs.advance(now, lambda gang: self._queue.gang(gang) is not None)
 
     def _has_nodes(self, gang: str) -> bool:
         entry = self._queue.gang(gang)

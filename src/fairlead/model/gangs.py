@@ -85,6 +85,8 @@ class GangSpec:
     #: Its controller creates pods only after the status of its object says that there is room. Who
     #: serves this scheduler name decides that; empty: pods are created without.
     admitted_by: str = ""
+    #: Its object says that it has run: it needs no admission any more.
+    has_run: bool = False
     #: The key of its queue, such as "volcano/default"; empty: that of its pods.
     queue: str = ""
     #: Set when the object is invalid; its pods wait with this sentence.

@@ -87,6 +87,10 @@ class GangDialect(Protocol):
         """What the `spec` of an object says; msgspec errors are for the caller."""
         ...
 
+    def has_run(self, status: bytes) -> bool:
+        """Whether the `status` of an object says that the gang needs no admission any more."""
+        ...
+
     def status(self, standing: Standing, status: GangStatus, now: str) -> Json | None:
         """The fields of the object to write, such as `{"status": …}`; None if it says so already.
 
@@ -106,6 +110,9 @@ class GangDefaults:
 
     def spec(self, key: str, spec: bytes) -> GangSpec:
         raise NotImplementedError("a dialect without a kind has no objects")
+
+    def has_run(self, status: bytes) -> bool:
+        return False
 
     def status(self, standing: Standing, status: GangStatus, now: str) -> Json | None:
         return None

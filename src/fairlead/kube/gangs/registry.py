@@ -1,6 +1,7 @@
 """All gang dialects: what a pod says in any of them, and how objects of them are read."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import msgspec
 
@@ -94,13 +95,14 @@ def decode_object(
     wire = _objects.decode(raw)
     meta, status = wire.metadata, bytes(wire.status)
     key = f"{dialect.name}/{meta.namespace}/{meta.name}"
+    spec = _spec(dialect, key, bytes(wire.spec))
     return GangObject(
         meta.namespace,
         meta.name,
         meta.uid,
         meta.resource_version,
         meta.generation,
-        _spec(dialect, key, bytes(wire.spec)),
+        replace(spec, has_run=True) if dialect.has_run(status) else spec,
         status if with_long_status or len(status) <= LONGEST_STATUS_BYTES else b"",
     )
 

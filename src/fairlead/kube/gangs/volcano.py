@@ -13,6 +13,7 @@ import msgspec
 from fairlead.kube.gangs.api import GangDefaults, GangKind, Json, PodWords, Standing
 from fairlead.kube.gangs.conditions import Condition, with_condition
 from fairlead.kube.gangs.limits import amounts_of, minimum_of, name_of, rank_of
+from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.errors import FairleadError
 from fairlead.model.gangs import (
     GangSpec,
@@ -31,6 +32,7 @@ TASK = "volcano.sh/task-spec"
 _ROLES = (TASK, "grove.io/podclique")
 _INDEX = "volcano.sh/task-index"
 _QUOTAS = ("requests.", "limits.", "count/")
+_HAS_RUN = ("Running", "Unknown", "Completed")
 _READY = "tasks in gang are ready to be scheduled"
 
 
@@ -61,7 +63,12 @@ class _Spec(msgspec.Struct, rename="camel", gc=False):
     sub_group_policy: list[_SubGroups] | None = None
 
 
+class _Status(msgspec.Struct, gc=False):
+    phase: str = ""
+
+
 _specs = msgspec.json.Decoder(_Spec)
+_statuses = msgspec.json.Decoder(_Status | None)
 
 
 class VolcanoGangs(GangDefaults):
@@ -101,6 +108,9 @@ class VolcanoGangs(GangDefaults):
             queue=f"{self.name}/{wire.queue or 'default'}",
         )
 
+    def has_run(self, status: bytes) -> bool:
+        return _phase_in(status) in _HAS_RUN
+
     def status(self, standing: Standing, status: GangStatus, now: str) -> Json | None:
         """The phase as Volcano's scheduler would write it, its condition, and the counts."""
         before = standing.status
@@ -115,6 +125,15 @@ class VolcanoGangs(GangDefaults):
             found = with_condition({**before, **changed}, condition, now)
             changed |= found["status"] if found else {}
         return {"status": changed} if changed else None
+
+
+def _phase_in(status: bytes) -> str:
+    """What another wrote there, and makes no sense, is no phase."""
+    try:
+        found = _statuses.decode(status) if status else None
+    except UNREADABLE:
+        return ""
+    return found.phase if found else ""
 
 
 def _said(pod: PodWords, *keys: str) -> Iterator[str]:
@@ -182,7 +201,8 @@ def _phase(before: str, status: GangStatus) -> str:
         case GangState.UNSCHEDULABLE if status.with_node:
             return "Unknown"
         case _:
-            return "Inqueue" if before == "Inqueue" else "Pending"
+            # Without pods it is not admitted, or not any more: its controller creates none.
+            return "Inqueue" if before == "Inqueue" and status.members else "Pending"
 
 
 def _conditions(status: GangStatus, before: Mapping[str, object]) -> Iterator[Condition]:

@@ -28,6 +28,9 @@ NOT_ALLOWED, INVALID, BUDGET = "QueueNotAllowed", "QueueInvalid", "QueueBudget"
 #: In place of a key: the wait may end whenever the tree changes.
 ANY_QUEUE = ""
 
+#: What a queue is charged beside what its pods use.
+_Charged = Callable[[str], Counter[str]]
+
 
 class QueuePolicy:
     """Answers from the tree and from what is used; it keeps nothing."""
@@ -77,7 +80,7 @@ class QueuePolicy:
         models = [(name, amount) for name, amount in charge if name.startswith(GPUS_OF_MODEL)]
         for each in limiting if models else ():
             spec = self._tree.get(each)
-            if spec is not None and (refusal := self._over_limit(spec, tuple(models), "")):
+            if spec is not None and (refusal := self._over_limit(spec, tuple(models), None)):
                 return refusal
         return None
 
@@ -97,7 +100,7 @@ class QueuePolicy:
 
     def admits_gang(self, spec: GangSpec, queue: str, asked: Amounts) -> QuotaRefusal | None:
         """Whether a gang that has no pods yet may have them."""
-        return self._admits(queue, namespace_of(spec), asked, spec.key)
+        return self._admits(queue, namespace_of(spec), asked, spec.key, has_pods=False)
 
     def _contradicts(self, pod: Pod) -> QuotaRefusal | None:
         problem = self._names.contradiction(pod) if pod.gang else ""
@@ -106,7 +109,9 @@ class QueuePolicy:
     def _admits_pod(self, key: str, pod: Pod, asked: Amounts) -> QuotaRefusal | None:
         return self._admits(key, pod.namespace, asked, pod.gang.gang if pod.gang else "")
 
-    def _admits(self, key: str, namespace: str, asked: Amounts, gang: str) -> QuotaRefusal | None:
+    def _admits(
+        self, key: str, namespace: str, asked: Amounts, gang: str, *, has_pods: bool = True
+    ) -> QuotaRefusal | None:
         if not key:
             return None
         if key not in self._tree:
@@ -115,9 +120,10 @@ class QueuePolicy:
             return _refusal(INVALID, problem, ANY_QUEUE)
         if refusal := self._is_inner(key):
             return refusal
+        charged = self._charged(gang, has_pods=has_pods) if self._admitted else None
         for each in self._tree.lineage(key):
             spec = self._tree.get(each)
-            if spec is not None and (refusal := self._refuses(spec, namespace, asked, gang)):
+            if spec is not None and (refusal := self._refuses(spec, namespace, asked, charged)):
                 return refusal
         return None
 
@@ -139,7 +145,7 @@ class QueuePolicy:
         return _refusal(NOT_FOUND, message, ANY_QUEUE if problem else key)
 
     def _refuses(
-        self, spec: QueueSpec, namespace: str, asked: Amounts, gang: str
+        self, spec: QueueSpec, namespace: str, asked: Amounts, charged: _Charged | None
     ) -> QuotaRefusal | None:
         if spec.closed:
             message = f"queue {spec.name} is closed: it starts no more pods"
@@ -149,7 +155,7 @@ class QueuePolicy:
             return _refusal(NOT_ALLOWED, message, spec.key)
         if spec.budgets and (refusal := self._over_budget(spec, asked)):
             return refusal
-        return self._over_limit(spec, asked, gang) if spec.limit else None
+        return self._over_limit(spec, asked, charged) if spec.limit else None
 
     def _over_budget(self, spec: QueueSpec, asked: Amounts) -> QuotaRefusal | None:
         """Only pods with GPUs are held back, until the day or the month is over."""
@@ -166,10 +172,12 @@ class QueuePolicy:
         )
         return _refusal(BUDGET, message, spec.key)
 
-    def _over_limit(self, spec: QueueSpec, asked: Amounts, gang: str) -> QuotaRefusal | None:
+    def _over_limit(
+        self, spec: QueueSpec, asked: Amounts, charged: _Charged | None
+    ) -> QuotaRefusal | None:
         used, more = self._used.of(spec.key), dict(asked)
-        if self._admitted:
-            used = used + self._charged(spec.key, gang)
+        if charged is not None:
+            used = used + charged(spec.key)
         for name, limit in spec.limit:
             wanted = amount_of(more, name)
             if wanted and (has := amount_of(used, name)) + wanted > limit:
@@ -180,12 +188,17 @@ class QueuePolicy:
                 return QuotaRefusal(LIMIT, message, NOTHING, spec.key, name, limit, has, wanted)
         return None
 
-    def _charged(self, key: str, gang: str) -> Counter[str]:
-        """What other gangs are charged that were admitted and have no nodes yet."""
-        charged = Counter(self._admitted.sums.of(key))
-        queue, own = self._admitted.of(gang)
-        if key in self._tree.lineage(queue):
-            charged.subtract(dict(own))
+    def _charged(self, gang: str, *, has_pods: bool) -> _Charged:
+        """What queues are charged for other gangs that were admitted and have no nodes yet."""
+        sums = self._admitted.firm if has_pods else self._admitted.sums
+        queue, own = self._admitted.of(gang, has_pods=has_pods)
+        lineage = self._tree.lineage(queue)
+
+        def charged(key: str) -> Counter[str]:
+            found = Counter(sums.of(key))
+            found.subtract(dict(own) if key in lineage else {})
+            return found
+
         return charged
 
 
