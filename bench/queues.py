@@ -27,6 +27,7 @@ from fairlead.queue.quotas.sums import TreeSums
 from fairlead.queue.quotas.tree import QueueTree
 
 SCHEDULER = "gpu-scheduler"
+BENCH = frozenset(["bench"])
 
 
 def a_queue(number: int, gpus: int | None = None) -> QueueSpec:
@@ -112,8 +113,9 @@ def one_change(queues: int, pods: int) -> None:
         ("a queue has another parent", QueueSeen(replace(one, parent=key_of(50)))),
         ("a queue comes", QueueSeen(QueueSpec("fairlead/new", key_of(10)))),
         ("a queue goes", QueueGone("fairlead/new")),
+        ("a queue lists its namespace", QueueSeen(replace(a_queue(13, 2), namespaces=BENCH))),
         ("a pod comes", PodSeen(replace(pods_of(queues, 1)[0], uid="new"))),
-        ("nothing", QueueSeen(one)),
+        ("the parent from before", QueueSeen(one)),
     ):
         now += 0.01
         change(engine, name, event, now)

@@ -246,6 +246,28 @@ def test_a_queue_under_another_parent_wakes_its_pods() -> None:
     assert scene.used("large") == 2000
 
 
+def test_pods_of_a_queue_under_a_parent_that_lists_namespaces_differ_by_namespace() -> None:
+    scene = Scene(a_queue("small", 0), a_queue("red", parent="small"))
+    scene.show(a_queue("listing", namespaces=frozenset(["default"])), a_queue("blue", 0))
+    scene.create("blue")
+    others = [a_pod(f"p{n}", gpus=1, queue="fairlead/red") for n in range(4)]
+    see(scene.engine, *(replace(pod, namespace="other") for pod in others))
+    scene.create("red", 2)
+    assert scene.bound() == []
+    classes = {entry.equivalence_class for entry in scene.engine.queues.pending("fairlead/red")}
+    assert len(classes) == 1
+    scene.later()
+    scene.show(a_queue("red", parent="listing"))
+    assert len(scene.bound()) == 2
+    (blue,) = scene.engine.queues.pending("fairlead/blue")
+    assert blue.equivalence_class
+    assert blue.equivalence_class[3] == "fairlead/blue"
+    pending = scene.engine.queues.pending("fairlead/red")
+    assert {entry.equivalence_class[3] for entry in pending if entry.equivalence_class} == {
+        "fairlead/red other"
+    }
+
+
 # -- beginning and ending --------------------------------------------------------------------
 
 

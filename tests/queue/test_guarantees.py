@@ -1,7 +1,7 @@
 """Guarantees of queues and of those beneath them."""
 
 from fairlead.model.queues import GPUS, QueueSpec, Sharing
-from fairlead.queue.quotas.guarantees import GuaranteeChecks, guarantee_problem
+from fairlead.queue.quotas.guarantees import guarantee_problem
 from fairlead.queue.quotas.tree import QueueTree
 
 
@@ -44,11 +44,20 @@ def test_other_apis_allow_more_than_there_is() -> None:
     assert guarantee_problem(tree_of(*specs), specs[1]) == ""
 
 
-def test_what_was_found_is_forgotten_when_a_queue_changes():
-    tree = tree_of(QueueSpec("fairlead/a", guaranteed=((GPUS, 1000),)))
-    checks = GuaranteeChecks(tree)
-    child = QueueSpec("fairlead/b", "fairlead/a", guaranteed=((GPUS, 1000),))
-    assert checks.problem(child) == ""
-    tree.put(QueueSpec("fairlead/b", "fairlead/a", guaranteed=((GPUS, 2000),)))
-    checks.forget()
-    assert "lower theirs or raise spec.guaranteed of a" in checks.problem(child)
+def test_a_queue_is_taken_in_place_of_the_one_with_its_key() -> None:
+    tree = tree_of(queue("org", 10), queue("a", 4, "org"), queue("b", 6, "org"))
+    assert "guaranteed 11 nvidia.com/gpu together" in guarantee_problem(tree, queue("a", 5, "org"))
+    assert guarantee_problem(tree, queue("a", 3, "org")) == ""
+    assert "guaranteed 11 nvidia.com/gpu together" in guarantee_problem(tree, queue("c", 1, "org"))
+    assert "beneath org are guaranteed 10" in guarantee_problem(tree, queue("org", 9))
+
+
+def test_sums_of_guarantees_follow_the_queues() -> None:
+    tree = tree_of(queue("org", 10), queue("a", 4, "org"), queue("b", 6, "org"))
+    tree.put(queue("b", 7, "org"))
+    assert guarantee_problem(tree, queue("org", 10))
+    tree.put(queue("b", 7))
+    assert not guarantee_problem(tree, queue("org", 4))
+    tree.remove("fairlead/a")
+    assert not tree.guaranteed_below("fairlead/org")
+    assert tree.listed == {GPUS: 2}

@@ -3,10 +3,13 @@
 from itertools import permutations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairlead.model.queues import QueueSpec
+from fairlead.queue.quotas.shape import MOST_LEVELS
 from fairlead.queue.quotas.sums import TreeSums, amount_of
-from fairlead.queue.quotas.tree import MOST_LEVELS, QueueTree
+from fairlead.queue.quotas.tree import QueueTree
 
 
 def a_queue(name: str, parent: str = "", **more: object) -> QueueSpec:
@@ -93,3 +96,101 @@ def test_a_word_for_a_model_counts_all_products_that_it_matches() -> None:
     for product in ("NVIDIA-H100-80GB-HBM3", "NVIDIA-H100-PCIe", "NVIDIA-GH200"):
         sums.add("q/a", ((f"fairlead.dev/gpu-{product}", 1000),), +1)
     assert amount_of(sums.of("q/a"), "fairlead.dev/gpu-H100") == 2000
+
+
+NAMES = ("a", "b", "c", "d", "e")
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(NAMES),
+        st.none() | st.sampled_from(["", *NAMES, "missing"]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@given(changes=CHANGES)
+def test_a_tree_kept_step_by_step_is_the_one_made_from_nothing(
+    changes: list[tuple[str, str | None, bool]],
+) -> None:
+    tree = a_tree()
+    sums = TreeSums(tree)
+    for number, name in enumerate(NAMES):
+        sums.add(f"q/{name}", (("cpu", 10**number),), +1)
+    specs: dict[str, QueueSpec] = {}
+    for name, parent, looked_at in changes:
+        if parent is None:
+            specs.pop(name, None)
+            tree.remove(f"q/{name}")
+        else:
+            spec = specs[name] = a_queue(name, parent)
+            expected = a_tree(*specs.values()).problem(spec.key)
+            assert tree.problem_with(spec) == expected, "as if it were there"
+            tree.put(spec)
+        if looked_at:
+            is_equal(tree, sums, a_tree(*specs.values()))
+    is_equal(tree, sums, a_tree(*specs.values()))
+
+
+def is_equal(tree: QueueTree, sums: TreeSums, other: QueueTree) -> None:
+    fresh = TreeSums(other)
+    for number, name in enumerate(NAMES):
+        fresh.add(f"q/{name}", (("cpu", 10**number),), +1)
+    assert [*tree] == [*other]
+    for key in (f"q/{name}" for name in NAMES):
+        assert tree.lineage(key) == other.lineage(key)
+        assert tree.problem(key) == other.problem(key)
+        assert sums.of(key) == fresh.of(key)
+
+
+def a_wide_tree() -> QueueTree:
+    """A hundred parents under one top, with nine children each."""
+    above = [a_queue("top"), *(a_queue(f"p{n}", "top") for n in range(100))]
+    return a_tree(*above, *(a_queue(f"c{n}", f"p{n % 100}") for n in range(900)))
+
+
+def test_a_change_looks_at_the_queue_and_those_beneath_it() -> None:
+    tree = a_wide_tree()
+    sums = TreeSums(tree)
+    assert sum(1 for _ in tree) == tree.shape.visited == 1001
+
+    def looked_at() -> int:
+        before = tree.shape.visited
+        assert sums.of("q/top") == {}
+        assert len(tree.moved_since(tree.version - 1) or ()) == tree.shape.visited - before
+        return tree.shape.visited - before
+
+    tree.put(a_queue("new", "p7"))
+    assert looked_at() == 1
+    tree.put(a_queue("new", "p8"))
+    assert looked_at() == 1
+    tree.put(a_queue("p8", "p9"))
+    assert looked_at() == 11, "nine children, the new one, and itself"
+    tree.remove("q/new")
+    assert looked_at() == 1
+
+
+def test_a_question_about_a_queue_looks_at_none_beneath_it() -> None:
+    tree = a_wide_tree()
+    visited = tree.shape.visited
+    assert tree.problem_with(a_queue("top", "c5")).startswith("the queues c5, p5, top are parents")
+    assert tree.problem_with(a_queue("new", "p7")) == ""
+    assert tree.shape.visited == visited
+    assert "q/new" not in tree
+
+
+def test_moves_are_forgotten_when_they_are_many() -> None:
+    tree = a_tree(a_queue("a"), a_queue("b"))
+    sums = TreeSums(tree)
+    sums.add("q/c", (("cpu", 1),), +1)
+    assert sums.of("q/c") == {"cpu": 1}
+    version = tree.version
+    tree.put(a_queue("c", "a"))
+    for number in range(200):
+        tree.put(a_queue(f"x{number}", "a"))
+        assert tree.lineage("q/c")
+        tree.remove(f"q/x{number}")
+        assert tree.lineage("q/c")
+    assert tree.moved_since(version) is None
+    assert sums.of("q/a") == {"cpu": 1}

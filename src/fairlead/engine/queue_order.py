@@ -91,7 +91,7 @@ class QueueOrdering:
             self._pool.touch(new.key)
             if old is None or old.order is not new.order:
                 self._count_namespaces(new)
-                self._pool.sort_again()
+                self._pool.order_changed(new.key)
 
     def _count_namespaces(self, spec: QueueSpec) -> None:
         """Of pods that were there before the queue had this order."""
@@ -118,7 +118,7 @@ class QueueOrdering:
             return
         self._looked_s = now
         self._requests.clear()  # the GPUs of the cluster may be other ones
-        names = {*_ALWAYS, *self._listed()}
+        names = {*_ALWAYS, *self._tree.listed}
         totals = self._capacity = capacity(self._cluster, names)
         outside = held(self._cluster, totals)
         for name in outside:
@@ -132,13 +132,6 @@ class QueueOrdering:
             self.shares.settle()
             for key in self._tree:
                 self.shares.set_past(key, self.past_of(key, totals.get(GPUS, 0)))
-
-    def _listed(self) -> Iterator[str]:
-        for key in self._tree:
-            spec = self._tree.get(key)
-            if spec is not None:
-                for name, _ in (*spec.guaranteed, *spec.limit):
-                    yield name
 
     # -- what the order asks -----------------------------------------------------------------
 

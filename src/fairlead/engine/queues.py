@@ -22,7 +22,7 @@ from fairlead.model.queues import GPUS_OF_MODEL, QueueReport, QueueSpec, QueueSt
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaRefusal
-from fairlead.queue.quotas.guarantees import GuaranteeChecks
+from fairlead.queue.quotas.guarantees import guarantee_problem
 from fairlead.queue.quotas.meters import UseMeters
 from fairlead.queue.quotas.names import GangOf, QueueNames
 from fairlead.queue.quotas.past_use import day_end
@@ -54,7 +54,6 @@ class Queues:
         self._requeuer = requeuer
         self.tree = QueueTree()
         self.names = QueueNames(self.tree)
-        self._guarantees = GuaranteeChecks(self.tree)
         self._charges = cluster.charges
         self.used = TreeSums(self.tree)
         self.asked = self._none_asked()
@@ -70,6 +69,8 @@ class Queues:
         self._named: set[str] = set()
         #: Queues that have changed, or were above others, since pods were last looked at.
         self._changed: set[str] = set()
+        #: Queues whose units, and those beneath, may differ by namespace now, or do no longer.
+        self._unsorted: set[str] = set()
         #: It may be known by now whose a pod is that was counted for none.
         self._unresolved = False
 
@@ -100,8 +101,7 @@ class Queues:
         old = self.tree.get(spec.key)
         if old == spec:
             return
-        reshaped = self.tree.put(spec)
-        self._guarantees.forget()
+        reshaped, listed = self.tree.put(spec), _lists_namespaces(old)
         self.names.put_queue(old, spec)
         if not self.is_active:
             self._begin()
@@ -110,14 +110,13 @@ class Queues:
         self.order.spec_changed(old, spec)
         if self.names.differ(old, spec):
             self._resolve_later()
-        if _differ_by_namespace(old) != _differ_by_namespace(spec):
-            self._requeuer.sort_again()
+        if (reshaped and self.tree.listing_namespaces) or listed != _lists_namespaces(spec):
+            self._unsorted.add(spec.key)
 
     def gone(self, key: str) -> None:
         old = self.tree.remove(key)
         if old is None:
             return
-        self._guarantees.forget()
         self.names.put_queue(old, None)
         self._statuses.forget(key)
         if self._is_idle:
@@ -203,6 +202,7 @@ class Queues:
     def _end(self) -> None:
         self.is_active = self._unresolved = False
         self._changed.clear()
+        self._unsorted.clear()
         self._cluster.eviction_rule = ByPriority()
         self._cluster.tenants = None
         self._queue.observe(None)
@@ -231,7 +231,7 @@ class Queues:
             self._changed.add(ANY_QUEUE)
 
     def _free_above(self, key: str) -> None:
-        if self.tree.is_shaped:
+        if self.tree.shape.is_settled:
             self._free(*self.tree.lineage(key))
         else:
             self._changed.add(key)
@@ -246,7 +246,7 @@ class Queues:
         """The status of these queues, and of those above them, may be another one."""
         for key in keys:
             self.order.touch(key)
-            if not self.tree.is_shaped:
+            if not self.tree.shape.is_settled:
                 self._changed.add(key)
                 continue
             lineage = self.tree.lineage(key)
@@ -278,6 +278,15 @@ class Queues:
             lineage = self.tree.lineage(key)
             self._free(*lineage)
             self._touch(key)
+        if self._unsorted:
+            self._sort_units()
+
+    def _sort_units(self) -> None:
+        unsorted, self._unsorted = self._unsorted, set()
+        keys = dict.fromkeys(each for key in unsorted for each in (key, *self.tree.beneath(key)))
+        found = [entry for key in keys for entry in self._entries(key)]
+        if found:
+            self._requeuer.sort_again(found)
 
     def _move(self, held: Holding) -> None:
         tenants = self._cluster.tenants
@@ -362,10 +371,12 @@ class Queues:
 
     def pending(self, key: str) -> list[Entry]:
         """The units of this very queue that wait, in the order in which they are tried."""
+        return self.order.sorted_units(key, self._entries(key))
+
+    def _entries(self, key: str) -> list[Entry]:
         units = self.asked.units_of(key) if self.is_active else ()
         entries = (self._queue.gang(unit) or self._queue.get(unit) for unit in units)
-        found = [entry for entry in entries if entry is not None]
-        return self.order.sorted_units(key, found)
+        return [entry for entry in entries if entry is not None]
 
     def report(self) -> list[QueueReport]:
         """A parent before its children."""
@@ -389,7 +400,7 @@ class Queues:
             pending_units=asked.get(UNITS, 0),
             pending_pods=asked.get(PODS, 0),
             running_pods=used.get(PODS, 0),
-            problem=self.tree.problem(key) or self._guarantees.problem(spec),
+            problem=self.tree.problem(key) or guarantee_problem(self.tree, spec),
         )
 
 
@@ -404,5 +415,5 @@ def _with_models(sums: Counter[str], spec: QueueSpec) -> Amounts:
     return tuple(sorted(found.items()))
 
 
-def _differ_by_namespace(spec: QueueSpec | None) -> bool:
+def _lists_namespaces(spec: QueueSpec | None) -> bool:
     return spec is not None and spec.namespaces is not None

@@ -81,9 +81,11 @@ class Requeuer:
         self._quota, self._tenants = quota, tenants
         self.sort_again()
 
-    def sort_again(self) -> None:
-        """Waiting units may belong to other classes than before."""
-        self._unsorted = self._queue.all_waiting()
+    def sort_again(self, entries: list[Entry] | None = None) -> None:
+        """Waiting units may belong to other classes than before: these, or all."""
+        self._unsorted = (
+            self._queue.all_waiting() if entries is None else [*self._unsorted, *entries]
+        )
         self._pending |= self._round_events if self._round else NOTHING
         self._round.clear()
 

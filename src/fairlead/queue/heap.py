@@ -28,6 +28,10 @@ class EntryHeap:
         entry.ticket = next(self._tickets)
         heappush(self._heap, (*key, entry.ticket, entry))
 
+    def __iter__(self) -> Iterator[Entry]:
+        """Those that have not moved on, in no order."""
+        return (place[-1] for place in self._heap if place[-1].ticket == place[-2])
+
     def _tidy(self) -> None:
         self._heap = [place for place in self._heap if place[-1].ticket == place[-2]]
         heapify(self._heap)

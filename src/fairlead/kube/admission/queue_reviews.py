@@ -50,12 +50,4 @@ class QueueReviews:
         spec = decode_queue(_DIALECT, raw).spec
         if spec.problem or not self.is_complete:
             return spec.problem
-        before = self._tree.get(spec.key)
-        self._tree.put(spec)
-        try:
-            return self._tree.problem(spec.key) or guarantee_problem(self._tree, spec)
-        finally:
-            if before is None:
-                self._tree.remove(spec.key)
-            else:
-                self._tree.put(before)
+        return self._tree.problem_with(spec) or guarantee_problem(self._tree, spec)

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.pods import Pod
 from fairlead.model.queues import UNQUEUED, QueueSpec
-from fairlead.queue.quotas.tree import QueueTree, queue_name
+from fairlead.queue.quotas.shape import queue_name
+from fairlead.queue.quotas.tree import QueueTree
 
 #: What is known of the gang of a pod; None if that is nothing.
 GangOf = Callable[[Membership], GangSpec | None]

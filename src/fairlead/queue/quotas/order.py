@@ -9,8 +9,7 @@ Units without a queue, and those whose queue does not exist, are beside the queu
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from itertools import count
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fairlead.model.queues import GPUS, Sharing, UnitOrder
@@ -18,7 +17,7 @@ from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.order import OrderKey
 from fairlead.queue.quotas.ageing import Ageing
 from fairlead.queue.quotas.facts import QueueFacts
-from fairlead.queue.quotas.places import QueuePlace
+from fairlead.queue.quotas.places import QueuePlace, QueuePlaces
 from fairlead.queue.quotas.rank import Rank, is_over, outside_rank, rank
 from fairlead.queue.quotas.share_node import ShareNode
 from fairlead.queue.quotas.shares import FairShares
@@ -46,24 +45,16 @@ class QueuePool:
         self._ageing = Ageing(facts)
         self._holder: Entry | None = None
         self._beside_holder: Entry | None = None
-        self._stamps = count(1)
-        self._version = -1
-        self._places: dict[str, QueuePlace] = {}
+        self._version = tree.version
+        self._places = QueuePlaces(tree, self._unit_pool)
         #: Where each active unit is, and the key by which it came.
         self._units: dict[Entry, tuple[QueuePlace, OrderKey]] = {}
         #: Units that wait and that others must not overtake.
         self._waiting: dict[Entry, QueuePlace] = {}
-        self._changed: set[QueuePlace] = set()
-        self._root = self._begin()
-
-    def _begin(self) -> QueuePlace:
-        self._version = self._tree.version
-        self._changed.clear()
-        root = self._root = QueuePlace(
-            "", None, ByKey(self._tickets, UnitOrder.PRIORITY, self._facts.wall_offset_s)
-        )
-        self._places = {"": root}
-        return root
+        #: Active units whose queue does not exist.
+        self._missing: dict[Entry, str] = {}
+        #: Queues whose units have another order than before.
+        self._reordered: set[str] = set()
 
     # -- units -------------------------------------------------------------------------------
 
@@ -72,26 +63,31 @@ class QueuePool:
         if self._waiting and (waited := self._waiting.pop(entry, None)) is not None:
             waited.units.moved(entry)
         self._untry_outside(entry)
-        place = self._place(self._facts.queue_of(entry.unit))
+        queue = self._facts.queue_of(entry.unit)
+        place = self._places.of(queue)
+        if queue and place is self._places.root:
+            self._missing[entry] = queue
         self._units[entry] = place, key
         place.units.push(key, entry)
-        self._changed.add(place)
+        self._places.changed.add(place)
 
     def moved(self, entry: Entry) -> None:
         """A unit entered a pool, or left it."""
         if entry.pool is Pool.ACTIVE:
             return  # it is pushed
         if (found := self._units.pop(entry, None)) is not None:
-            self._changed.add(found[0])
-            if found[0] is self._root and entry.pool is Pool.NONE:
-                self._try_outside(entry)
+            self._places.changed.add(found[0])
+            if found[0] is self._places.root:
+                self._missing.pop(entry, None)
+                if entry.pool is Pool.NONE:
+                    self._try_outside(entry)
         elif entry.pool is not Pool.NONE:
             self._untry_outside(entry)
         if entry.pool in _WAITS:
             self._wait(entry)
         elif (place := self._waiting.pop(entry, None)) is not None:
             place.units.moved(entry)
-            self._changed.add(place)
+            self._places.changed.add(place)
 
     def _try_outside(self, entry: Entry) -> None:
         """A unit without a queue counts as used until it is known how that went."""
@@ -104,27 +100,29 @@ class QueuePool:
 
     def _wait(self, entry: Entry) -> None:
         """Only a queue with a strict order must know."""
-        place = self._place(self._facts.queue_of(entry.unit))
+        place = self._places.of(self._facts.queue_of(entry.unit))
         if isinstance(place.units, InTurn):
             self._waiting[entry] = place
             place.units.moved(entry)
-            self._changed.add(place)
+            self._places.changed.add(place)
 
     def touch(self, key: str) -> None:
         """What the queue uses has changed."""
-        place = self._places.get(key)
-        if place is not None:
-            self._changed.add(place)
+        self._places.touch(key)
 
     def set_outside(self, used: Mapping[str, int]) -> None:
         """What pods without a queue use now."""
         self._outside = Counter(used)
         self._tried.clear()
-        self._changed.add(self._root)
+        self._places.changed.add(self._places.root)
 
     def sort_again(self) -> None:
-        """Units may belong to other queues than before, or queues have another order."""
+        """Units may belong to other queues than before."""
         self._version = -1
+
+    def order_changed(self, key: str) -> None:
+        if self._places.get(key) is not None:
+            self._reordered.add(key)
 
     def permits(self, entry: Entry) -> bool:
         """Whether a unit in backoff may be tried before its time."""
@@ -138,12 +136,12 @@ class QueuePool:
         self._look_at_tree()
         self._shares.refresh()
         self._note_shares()
-        changed = bool(self._changed)
+        changed = bool(self._places.changed)
         if changed:
             self._refresh()
         holder = self._ageing.holder(self.now)
         if holder is None:
-            self._holder, first = None, self._root.first
+            self._holder, first = None, self._places.root.first
         else:
             first = self._first_beside(holder, changed=changed)
         return None if first is None else (None, first)
@@ -155,7 +153,7 @@ class QueuePool:
             return holder
         if changed or self._holder is not holder:
             self._holder = holder
-            firsts = (place.units.first() for place in self._places.values())
+            firsts = (place.units.first() for place in self._places)
             able = [each for each in firsts if each and self._may_overtake(each, holder)]
             self._beside_holder = min(able, key=_came, default=None)
         return self._beside_holder
@@ -183,7 +181,7 @@ class QueuePool:
         for key in self._shares.changed:
             place = self._places.get(key)
             if place is not None and place.first is not None and self._may_differ(place):
-                self._changed.add(place)
+                self._places.changed.add(place)
         self._shares.changed.clear()
 
     def _may_differ(self, place: QueuePlace) -> bool:
@@ -198,16 +196,16 @@ class QueuePool:
 
     def _refresh(self) -> None:
         """From the deepest places up to the top."""
-        if len(self._changed) == 1:
-            only: QueuePlace | None = self._changed.pop()
+        if len(self._places.changed) == 1:
+            only: QueuePlace | None = self._places.changed.pop()
             while only is not None:
                 self._choose(only)
                 only = only.parent
             return
         levels: dict[int, set[QueuePlace]] = {}
-        for place in self._changed:
+        for place in self._places.changed:
             levels.setdefault(place.depth, set()).add(place)
-        self._changed.clear()
+        self._places.changed.clear()
         for depth in range(max(levels), -1, -1):
             for place in levels.get(depth, ()):
                 self._choose(place)
@@ -222,7 +220,7 @@ class QueuePool:
             place.first, place.asked = best.first, best.asked
         else:
             place.first = None
-        place.stamp = next(self._stamps)
+        place.stamp = next(self._places.stamps)
         if place.parent is not None and place.first is not None:
             place.rank = self._rank(place, place.first)
             place.parent.push(place)
@@ -242,25 +240,49 @@ class QueuePool:
     # -- the tree ----------------------------------------------------------------------------
 
     def _look_at_tree(self) -> None:
-        if self._version == self._tree.version:
+        version = self._tree.version
+        if self._version == version and not self._reordered:
             return
+        moved = self._tree.moved_since(self._version) if self._version >= 0 else None
+        self._version = version
+        reordered, self._reordered = self._reordered, set()
+        if moved is None:
+            self._build()
+            return
+        for key in moved:
+            self._follow(key)
+        if self._missing:
+            self._push_again([e for e, key in self._missing.items() if key in self._tree])
+        for place in filter(None, map(self._places.get, reordered)):
+            units, place.units = place.units, self._unit_pool(place.key)
+            self._take_again(place, units)
+
+    def _build(self) -> None:
         units, waiting = self._units, self._waiting
-        self._units, self._waiting = {}, {}
-        self._begin()
+        self._units, self._waiting, self._missing = {}, {}, {}
+        self._places = QueuePlaces(self._tree, self._unit_pool)
         for entry, (_, key) in units.items():
             self.push(key, entry)
         for entry in waiting:
             self._wait(entry)
 
-    def _place(self, key: str) -> QueuePlace:
-        place = self._places.get(key)
-        if place is None:
-            if key not in self._tree:
-                return self._root
-            above = self._tree.lineage(key)[1:]
-            parent = self._place(above[0]) if above else self._root
-            place = self._places[key] = QueuePlace(key, parent, self._unit_pool(key))
-        return place
+    def _follow(self, key: str) -> None:
+        if key in self._tree:
+            self._places.follow(key)
+        elif (place := self._places.forget(key)) is not None:
+            self._take_again(place, place.units)
+
+    def _take_again(self, place: QueuePlace, units: UnitPool) -> None:
+        """Units that were at a place, to where they belong now."""
+        self._push_again(sorted(units, key=_came))
+        for entry in [entry for entry, where in self._waiting.items() if where is place]:
+            del self._waiting[entry]
+            self._wait(entry)
+
+    def _push_again(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            self._missing.pop(entry, None)
+            self.push(self._units[entry][1], entry)
 
     def _unit_pool(self, key: str) -> UnitPool:
         spec = self._tree.get(key)

@@ -1,10 +1,12 @@
 """Queues that have active units, as a tree in which each knows which of its children is next."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
+from itertools import count
 
 from fairlead.queue.entries import Entry
 from fairlead.queue.quotas.rank import Rank
+from fairlead.queue.quotas.tree import QueueTree
 from fairlead.queue.quotas.unit_order import UnitPool
 
 _FEWEST = 64
@@ -44,3 +46,65 @@ class QueuePlace:
             heapify(self.below)
             self._full = max(_FEWEST, 2 * len(self.below))
         heappush(self.below, (place.rank, place.stamp, place))
+
+
+class QueuePlaces:
+    """The places of those queues that have, or had, active units; they follow the tree."""
+
+    def __init__(self, tree: QueueTree, pool_of: Callable[[str], UnitPool]) -> None:
+        """`pool_of` makes the pool for the units of a queue; of "" that of units without one."""
+        self._tree, self._pool_of = tree, pool_of
+        self.root = QueuePlace("", None, pool_of(""))
+        self._known = {"": self.root}
+        self.stamps = count(1)
+        #: Those whose next unit is to be chosen again.
+        self.changed: set[QueuePlace] = set()
+
+    def __iter__(self) -> Iterator[QueuePlace]:
+        return iter(self._known.values())
+
+    def get(self, key: str) -> QueuePlace | None:
+        return self._known.get(key)
+
+    def of(self, key: str) -> QueuePlace:
+        """Of a queue that does not exist the root."""
+        place = self._known.get(key)
+        if place is None:
+            if key not in self._tree:
+                return self.root
+            place = self._known[key] = QueuePlace(key, self._above(key), self._pool_of(key))
+        return place
+
+    def _above(self, key: str) -> QueuePlace:
+        above = self._tree.lineage(key)[1:]
+        return self.of(above[0]) if above else self.root
+
+    def touch(self, key: str) -> None:
+        place = self._known.get(key)
+        if place is not None:
+            self.changed.add(place)
+
+    def follow(self, key: str) -> None:
+        """A queue may have another parent; those above it are as in the tree."""
+        place = self._known.get(key)
+        if place is None or place.parent is None:
+            return
+        before, parent = place.parent, self._above(key)
+        place.depth = parent.depth + 1
+        if before is not parent:
+            self._leave(place, before)
+            place.parent = parent
+            self.changed.add(place)
+
+    def forget(self, key: str) -> QueuePlace | None:
+        """The queue is gone."""
+        place = self._known.pop(key, None)
+        if place is not None and place.parent is not None:
+            self._leave(place, place.parent)
+            self.changed.discard(place)
+        return place
+
+    def _leave(self, place: QueuePlace, parent: QueuePlace) -> None:
+        place.stamp = next(self.stamps)
+        if self._known.get(parent.key) is parent:
+            self.changed.add(parent)

@@ -19,8 +19,9 @@ from fairlead.queue.quotas.admitted import AdmittedGangs
 from fairlead.queue.quotas.asks import least_sum
 from fairlead.queue.quotas.names import QueueNames
 from fairlead.queue.quotas.past_use import exhausted, period_end
+from fairlead.queue.quotas.shape import queue_name
 from fairlead.queue.quotas.sums import TreeSums, amount_of
-from fairlead.queue.quotas.tree import QueueTree, queue_name
+from fairlead.queue.quotas.tree import QueueTree
 
 LIMIT, NOT_FOUND, CLOSED = "QueueLimit", "QueueNotFound", "QueueClosed"
 NOT_ALLOWED, INVALID, BUDGET = "QueueNotAllowed", "QueueInvalid", "QueueBudget"

@@ -167,19 +167,30 @@ class FairShares:
 
     def _follow_tree(self) -> None:
         """Queues came, went, or have other parents."""
+        moved = self._tree.moved_since(self._version)
+        if moved is None:
+            self._build()
+            return
         self._version = self._tree.version
-        for key in self._tree:
-            above = self._tree.lineage(key)[1:]
-            parent = self._nodes[above[0]] if above else self.root
-            node = self._nodes.get(key)
-            if node is None:
-                self._begin(key, parent)
-            elif node.parent is not parent:
-                self._move(node, parent)
-            if node is not None and node.spec is not self._tree.get(key):
-                self.spec_changed(key)
-        for key in [key for key in self._nodes if key not in self._tree]:
-            self._move(self._nodes.pop(key), None)
+        for key in moved:
+            if key in self._tree:
+                self._follow(key)
+        for key in moved:
+            if key not in self._tree and key in self._nodes:
+                self._move(self._nodes.pop(key), None)
+
+    def _follow(self, key: str) -> None:
+        """Those above it are as in the tree."""
+        above = self._tree.lineage(key)[1:]
+        parent = self._nodes[above[0]] if above else self.root
+        node = self._nodes.get(key)
+        if node is None:
+            self._begin(key, parent)
+            return
+        if node.parent is not parent:
+            self._move(node, parent)
+        if node.spec is not self._tree.get(key):
+            self.spec_changed(key)
 
     def _begin(self, key: str, parent: ShareNode) -> None:
         spec = self._tree.get(key)

@@ -12,24 +12,30 @@ _NONE: Counter[str] = Counter()
 
 
 class TreeSums:
-    """Kept step by step; computed again from the queues' own amounts when the tree has changed."""
+    """Kept step by step. When queues have moved, their own amounts move with them."""
 
     def __init__(self, tree: QueueTree) -> None:
-        self._tree = tree
+        self._shape = tree.shape
         self._own: dict[str, Counter[str]] = {}
         self._total: dict[str, Counter[str]] = {}
-        self._version = tree.version
+        #: Of each queue with amounts of its own: the queues whose totals they are part of.
+        self._counted: dict[str, tuple[str, ...]] = {}
+        self._version = -1
 
     def add(self, key: str, amounts: Amounts, sign: int) -> None:
+        lineage = self._counted.get(key)
+        if lineage is None:
+            lineage = self._counted[key] = self._shape.last_lineage(key)
         _add(self._own, key, amounts, sign)
-        if self._version == self._tree.version:
-            for each in self._tree.lineage(key):
-                _add(self._total, each, amounts, sign)
+        for each in lineage:
+            _add(self._total, each, amounts, sign)
+        if key not in self._own:
+            del self._counted[key]
 
     def of(self, key: str) -> Counter[str]:
         """To be read, and not kept. Amounts that are 0 are missing."""
-        if self._version != self._tree.version:
-            self._sum_up()
+        if self._version != self._shape.version:
+            self._follow()
         return self._total.get(key, _NONE)
 
     def own(self, key: str) -> Counter[str]:
@@ -40,13 +46,20 @@ class TreeSums:
         """The own amounts of each queue that has any."""
         return iter(self._own.items())
 
-    def _sum_up(self) -> None:
-        self._version = self._tree.version
-        self._total = {}
-        for key, own in self._own.items():
-            amounts = tuple(own.items())
-            for each in self._tree.lineage(key):
-                _add(self._total, each, amounts, +1)
+    def _follow(self) -> None:
+        moved = self._shape.moved_since(self._version)
+        self._version = self._shape.version
+        for key in [*self._own] if moved is None else moved:
+            own = self._own.get(key)
+            if own is not None and (lineage := self._shape.lineage(key)) != self._counted[key]:
+                self._move(key, tuple(own.items()), lineage)
+
+    def _move(self, key: str, own: Amounts, lineage: tuple[str, ...]) -> None:
+        for each in self._counted[key]:
+            _add(self._total, each, own, -1)
+        for each in lineage:
+            _add(self._total, each, own, +1)
+        self._counted[key] = lineage
 
 
 def amount_of(sums: Mapping[str, int], name: str) -> int:

@@ -4,27 +4,13 @@ A queue whose parent is missing, that is part of a cycle, or that is too deep, i
 time being, with a problem: its units wait with that sentence, and what they hold stays counted.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from fairlead.model.queues import GPUS_OF_MODEL, QueueSpec
+from fairlead.queue.quotas.shape import TreeShape
 
-#: A queue has at most so many levels, itself included.
-MOST_LEVELS = 32
-#: Queues of a cycle that its sentence names.
-_MOST_NAMED = 4
-
-
-@dataclass(slots=True)
-class _Shape:
-    """What follows from the parents that all queues name."""
-
-    #: Only parents that count.
-    parent: dict[str, str] = field(default_factory=dict)
-    children: dict[str, list[str]] = field(default_factory=dict)
-    problem: dict[str, str] = field(default_factory=dict)
-    level: dict[str, int] = field(default_factory=dict)
-    lineage: dict[str, tuple[str, ...]] = field(default_factory=dict)
+_NONE: Counter[str] = Counter()
 
 
 class QueueTree:
@@ -32,14 +18,20 @@ class QueueTree:
 
     def __init__(self) -> None:
         self._specs: dict[str, QueueSpec] = {}
-        self._known: _Shape | None = None
-        #: As it was when it was last asked for.
-        self._last = _Shape()
-        #: Those that have budgets, and those that limit the GPUs of a model.
+        self.shape = TreeShape(self._specs)
+        #: Those that have budgets, that limit the GPUs of a model, that list namespaces.
         self.budgeted: set[str] = set()
         self.limiting_models: set[str] = set()
-        #: Grows when a lineage may have changed.
-        self.version = 0
+        self.listing_namespaces: set[str] = set()
+        #: How many guarantees and limits list each resource.
+        self.listed: Counter[str] = Counter()
+        #: What the queues that name a parent are guaranteed together.
+        self._guaranteed: dict[str, Counter[str]] = {}
+        self.problem = self.shape.problem
+        self.children = self.shape.children
+        self.lineage = self.shape.lineage
+        self.last_lineage = self.shape.last_lineage
+        self.moved_since = self.shape.moved_since
 
     def __bool__(self) -> bool:
         return bool(self._specs)
@@ -52,11 +44,20 @@ class QueueTree:
 
     def __iter__(self) -> Iterator[str]:
         """A parent before its children, and these by name."""
-        left = self.children("")[::-1]
+        return self.beneath("")
+
+    def beneath(self, key: str) -> Iterator[str]:
+        """In the same order, without itself."""
+        left = self.children(key)[::-1]
         while left:
-            key = left.pop()
-            yield key
-            left += self.children(key)[::-1]
+            next_ = left.pop()
+            yield next_
+            left += self.children(next_)[::-1]
+
+    @property
+    def version(self) -> int:
+        """Grows when a lineage may have changed."""
+        return self.shape.version
 
     def get(self, key: str) -> QueueSpec | None:
         return self._specs.get(key)
@@ -65,132 +66,65 @@ class QueueTree:
         """Whether the shape of the tree may have changed."""
         old = self._specs.get(spec.key)
         self._specs[spec.key] = spec
-        (self.budgeted.add if spec.budgets else self.budgeted.discard)(spec.key)
-        limits = any(name.startswith(GPUS_OF_MODEL) for name, _ in spec.limit)
-        (self.limiting_models.add if limits else self.limiting_models.discard)(spec.key)
-        if old is not None and (old.parent, old.problem) == (spec.parent, spec.problem):
-            return False
-        self._reshape()
-        return True
+        self._forget(spec.key)
+        if spec.budgets:
+            self.budgeted.add(spec.key)
+        if any(name.startswith(GPUS_OF_MODEL) for name, _ in spec.limit):
+            self.limiting_models.add(spec.key)
+        if spec.namespaces is not None:
+            self.listing_namespaces.add(spec.key)
+        self._count(old, -1)
+        self._count(spec, +1)
+        return self.shape.put(old, spec)
 
     def remove(self, key: str) -> QueueSpec | None:
         old = self._specs.pop(key, None)
-        self.budgeted.discard(key)
-        self.limiting_models.discard(key)
+        self._forget(key)
+        self._count(old, -1)
         if old is not None:
-            self._reshape()
+            self.shape.put(old, None)
         return old
 
-    def problem(self, key: str) -> str:
-        """Why its units wait whatever there is room for; empty if they need not."""
-        return self._shape.problem.get(key, "")
+    def _forget(self, key: str) -> None:
+        for keys in (self.budgeted, self.limiting_models, self.listing_namespaces):
+            keys.discard(key)
+
+    def _count(self, spec: QueueSpec | None, sign: int) -> None:
+        if spec is None:
+            return
+        _add(
+            self.listed, dict.fromkeys((name for name, _ in (*spec.guaranteed, *spec.limit)), sign)
+        )
+        if spec.guaranteed:
+            below = self._guaranteed.setdefault(spec.parent, Counter())
+            _add(below, {name: sign * amount for name, amount in spec.guaranteed})
+            if not below:
+                del self._guaranteed[spec.parent]
+
+    def guaranteed_below(self, key: str) -> Mapping[str, int]:
+        """What the queues that name this parent are guaranteed together. To be read only."""
+        return self._guaranteed.get(key, _NONE)
+
+    def problem_with(self, spec: QueueSpec) -> str:
+        """The problem that a queue would have in this tree. Only those above it are looked at."""
+        near, above = {spec.key: spec}, self._specs.get(spec.parent)
+        while above is not None and above.key not in near:
+            near[above.key] = above
+            above = self._specs.get(above.parent)
+        shape = TreeShape(near)
+        for each in near.values():
+            shape.put(None, each)
+        return shape.problem(spec.key)
 
     def level(self, key: str) -> int:
         """How many queues are above it."""
         return len(self.lineage(key)) - 1
 
-    def children(self, key: str) -> list[str]:
-        """By name; of "" those at the top."""
-        return self._shape.children.get(key, [])
 
-    def lineage(self, key: str) -> tuple[str, ...]:
-        """The queue and those above it; of a key without a queue the key alone."""
-        shape = self._known or self._shape
-        found = shape.lineage.get(key)
-        if found is None:
-            path, next_ = [key], shape.parent.get(key)
-            while next_ is not None:
-                path.append(next_)
-                next_ = shape.parent.get(next_)
-            found = tuple(path)
-            if key in self._specs:
-                shape.lineage[key] = found
-        return found
-
-    @property
-    def is_shaped(self) -> bool:
-        """Whether no parent has changed since the shape was last asked for."""
-        return self._known is not None
-
-    def last_lineage(self, key: str) -> list[str]:
-        """The lineage as it was when the shape was last asked for; no shape is computed."""
-        path, parent = [key], self._last.parent
-        while (above := parent.get(path[-1])) is not None:
-            path.append(above)
-        return path
-
-    def _reshape(self) -> None:
-        self._known = None
-        self.version += 1
-
-    @property
-    def _shape(self) -> _Shape:
-        if self._known is None:
-            self._known = self._last = self._shaped()
-        return self._known
-
-    def _shaped(self) -> _Shape:
-        shape = _Shape()
-        for key in self._specs:
-            if key not in shape.level:
-                self._follow(key, shape)
-        for key in sorted(self._specs):
-            shape.children.setdefault(shape.parent.get(key, ""), []).append(key)
-        return shape
-
-    def _follow(self, key: str, shape: _Shape) -> None:
-        """Settles a queue and all above it."""
-        path: dict[str, None] = {}
-        while key in self._specs and key not in shape.level and key not in path:
-            path[key] = None
-            key = self._specs[key].parent
-        above = [*path]
-        if key in path:
-            cycle = above[above.index(key) :]
-            sentence = _cycle(cycle)
-            for each in cycle:
-                _put_on_top(shape, each, sentence)
-            above = above[: len(above) - len(cycle)]
-        elif key and key not in self._specs:
-            last = above.pop()
-            _put_on_top(shape, last, _missing(last, key))
-        for each in reversed(above):
-            self._settle(each, shape)
-
-    def _settle(self, key: str, shape: _Shape) -> None:
-        """Those above it are settled."""
-        spec = self._specs[key]
-        level = shape.level[key] = shape.level[spec.parent] + 1 if spec.parent else 1
-        problem = self._named(spec) or shape.problem.get(spec.parent, "")
-        if level > MOST_LEVELS:
-            problem = f"queue {spec.name} has {level - 1} levels above it; at most 31 are allowed"
-        elif spec.parent:
-            shape.parent[key] = spec.parent
-        if problem:
-            shape.problem[key] = problem
-
-    def _named(self, spec: QueueSpec) -> str:
-        return f"queue {spec.name}: {spec.problem}" if spec.problem else ""
-
-
-def _put_on_top(shape: _Shape, key: str, problem: str) -> None:
-    shape.level[key] = 1
-    shape.problem[key] = problem
-
-
-def _missing(key: str, parent: str) -> str:
-    return f"queue {queue_name(key)} names the parent {queue_name(parent)}, which does not exist"
-
-
-def _cycle(keys: Iterable[str]) -> str:
-    names = sorted(map(queue_name, keys))
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    listed = ", ".join(names[:_MOST_NAMED])
-    if len(names) == 1:
-        return f"queue {listed} is its own parent"
-    return f"the queues {listed}{more} are parents of each other"
-
-
-def queue_name(key: str) -> str:
-    """As its object is called."""
-    return QueueSpec(key).name
+def _add(sums: Counter[str], amounts: Mapping[str, int]) -> None:
+    for name, amount in amounts.items():
+        total = sums.get(name, 0) + amount
+        if total:
+            sums[name] = total
+        else:
+            sums.pop(name, None)

@@ -5,6 +5,7 @@ deadlines of units that came later count for less and less.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Protocol
 
 from fairlead.model.queues import UnitOrder
@@ -28,6 +29,8 @@ class UnitPool(Protocol):
         ...
 
     def first(self) -> Entry | None: ...
+
+    def __iter__(self) -> Iterator[Entry]: ...
 
     def moved(self, entry: Entry) -> None:
         """A unit of this queue waits, or does no longer."""
@@ -67,6 +70,9 @@ class ByKey:
     def first(self) -> Entry | None:
         head = self._heap.head()
         return head[1] if head else None
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._heap)
 
     def moved(self, entry: Entry) -> None:
         pass
@@ -118,6 +124,9 @@ class ByNamespace:
             if head is not None
         ]
         return min(found)[-1] if found else None
+
+    def __iter__(self) -> Iterator[Entry]:
+        return chain.from_iterable(self._heaps.values())
 
     def moved(self, entry: Entry) -> None:
         pass
