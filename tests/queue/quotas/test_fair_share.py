@@ -126,6 +126,8 @@ def test_without_weight_a_queue_gets_what_the_others_leave() -> None:
 
 def test_a_weight_next_to_nothing_is_none() -> None:
     assert continuous(10, [QueueDemand(8, weight=5e-324), QueueDemand(8)]) == [2, 8]
+    queues = [QueueDemand(8, weight=5e-324), QueueDemand(8, weight=2.0, past=0.5)]
+    assert continuous(10, queues) == [2, 8]
     assert continuous(10, [QueueDemand(8, weight=5e-324)] * 2) == [5, 5]
 
 

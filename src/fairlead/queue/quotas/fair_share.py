@@ -78,7 +78,7 @@ def corrected_weights(weights: Floats, past: Floats) -> Floats:
         return weights
     whole = float(weights.sum())
     part = np.divide(weights, whole, out=np.zeros_like(weights), where=weights > 0.0)
-    reduced = np.divide(part, part + past, out=np.zeros_like(weights), where=weights > 0.0)
+    reduced = np.divide(part, part + past, out=np.zeros_like(weights), where=part > 0.0)
     return weights * reduced
 
 
