@@ -16,7 +16,7 @@ def report(name: str, parent: str = "", depth: int = 0, **more) -> QueueReport:
         **{key: value for key, value in more.items() if key in fields},
     )
     known = {
-        "used": (), "not_reclaimable": (), "asked": (), "fair_share": (), "past": None,
+        "used": (), "asked": (), "fair_share": (), "past": None,
         "pending_units": 0, "pending_pods": 0, "running_pods": 0,
     }  # fmt: skip
     return QueueReport(
@@ -29,10 +29,9 @@ TREE = [
            pending_pods=8, running_pods=7),
     report("research", "company", 1, guaranteed=gpus(32), used=gpus(20), fair_share=gpus(40),
            asked=gpus(16), pending_units=1, pending_pods=8, running_pods=3,
-           reason="queue research: limit nvidia.com/gpu 32, used 20, requested 16",
            limit=gpus(32), weight=2.0),
     report("product", "company", 1, guaranteed=gpus(32), used=gpus(40), fair_share=gpus(24),
-           not_reclaimable=gpus(30), running_pods=4, past=PastUse(0.0, 3600.0 * 7.5, 90.0, 200.0),
+           running_pods=4, past=PastUse(0.0, 3600.0 * 7.5, 90.0, 200.0),
            budgets=(GpuBudget(Period.DAY, 100.0),)),
     report("search", "product", 2, guaranteed=gpus(32), used=gpus(12), running_pods=2),
     report("ads", "product", 2, used=gpus(28), fair_share=gpus(10), running_pods=2),

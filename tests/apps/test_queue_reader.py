@@ -10,16 +10,20 @@ from fairlead.apps.explain.explain import show
 from fairlead.apps.explain.explanation import ALL, Explainer
 from fairlead.apps.queues.reader import NoSuchQueue, QueueReader
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import BindDone, QueueKindSeen, QueueSeen
+from fairlead.engine.events import BindDone, BudgetSeen, QueueKindSeen, QueueSeen
 from fairlead.engine.instructions import AnnounceFailure, Bind
+from fairlead.model.budgets import Budget
+from fairlead.model.consolidation import time_of
 from fairlead.model.gangs import GangSpec, Membership
-from fairlead.model.queues import GPUS, QueueSpec
+from fairlead.model.queues import GPUS, QueueSpec, Victims
+from fairlead.model.selectors import LabelSelector, Requirement
 from queue_reports import gpus
 
 COMPANY = QueueSpec("fairlead/company", guaranteed=gpus(8))
 RESEARCH = QueueSpec(
     "fairlead/research", "fairlead/company", guaranteed=gpus(4), limit=gpus(6), weight=2.0
 )
+UTC_S = time_of("2026-11-16T12:00:00Z")
 PRODUCT = QueueSpec("fairlead/product", "fairlead/company", guaranteed=gpus(2))
 
 
@@ -198,3 +202,31 @@ def test_a_pod_without_a_queue_is_explained_as_before():
     pod = a_pod("plain", gpus=9)
     place(engine, pod)
     assert "queue" not in explained(engine, pod)
+
+
+@pytest.mark.parametrize(
+    ("product", "more", "reason"),
+    [
+        ({"reclaimable": False}, {}, "3 of queues that are not reclaimable"),
+        ({"min_run_reclaim_s": 600.0}, {}, "3 run for less than the minimum run time"),
+        ({}, {"labels": {"app": "serve"}}, "3 protected by disruption budgets"),
+        ({}, {"priority": 7}, "3 not of lower priority"),
+    ],
+)
+def test_explain_says_why_what_is_borrowed_can_not_be_reclaimed(product, more, reason):
+    research = replace(RESEARCH, reclaims=Victims.LOWER_PRIORITY)
+    engine = engine_with(COMPANY, research, replace(PRODUCT, guaranteed=(), **product))
+    engine.wall_offset_s = UTC_S
+    selector = LabelSelector((Requirement("app", "In", ("serve",)),))
+    engine.handle(BudgetSeen(Budget("default", "b", selector=selector)), now=0.0)
+    labelled = {"priority": 1, **more}
+    serving = of("product", "serve", gpus=3, started="2026-11-16T11:58:00Z", **labelled)
+    see(engine, replace(serving, node="n1"))
+    pod = of("research", "train", gpus=6, priority=5)
+    place(engine, pod)
+    expected = f"borrows 3 nvidia.com/gpu, of which nothing can be reclaimed ({reason})"
+    found = Explainer(engine, lambda _: pod, now_s=lambda: UTC_S)(pod.key, ALL)
+    assert expected in text_of(found)
+    (borrower,) = QueueReader(engine).detail("research", 0.0).borrowers
+    kept = {reason.partition(" ")[2]: 3.0} if "priority" not in more else {}
+    assert borrower.not_reclaimable == kept, "without a unit, no priority is known"

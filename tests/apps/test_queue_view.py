@@ -12,12 +12,18 @@ from fairlead.apps.queues.rows import (
     ancestors_of,
     borrowers_of,
     rows_of,
+    with_unreclaimable,
 )
 from fairlead.apps.queues.view import render_queues
+from fairlead.engine.unreclaimable_use import NOT_LOWER, PROTECTED, TOO_SHORT
 from fairlead.model.queues import GPUS
 from queue_reports import TREE, gpus, report
 
-ROWS = rows_of(TREE)
+REASON = "queue research: limit nvidia.com/gpu 32, used 20, requested 16"
+ROWS = [
+    msgspec.structs.replace(row, reason=REASON if row.name == "research" else "")
+    for row in rows_of(TREE)
+]
 
 
 def lines(found) -> list[str]:
@@ -99,7 +105,18 @@ def test_one_queue_shows_its_units_in_order_and_who_borrows():
     assert first.split()[:6] == ["1", "team-a/train", "gang", "8", "16", "5"]
     assert "and 3 more" in shown
     assert "12 nvidia.com/gpu guaranteed to this queue not in use; queues that borrow:" in shown
-    assert shown[-1].split() == ["ads", "28", "10", "18"]
+    assert shown[-1].split() == ["ads", "28", "10", "18", "-"]
+
+
+def test_what_can_not_be_reclaimed_is_said_with_the_reason():
+    research = next(row for row in ROWS if row.name == "research")
+    kept = {"fairlead/ads": {PROTECTED: gpus(20), TOO_SHORT: gpus(4), NOT_LOWER: (("cpu", 1),)}}
+    found = [with_unreclaimable(each, ROWS, kept) for each in borrowers_of(research, ROWS)]
+    assert found[0].reclaimable == 4.0, "it uses 28, and 24 are kept"
+    shown = lines(render_queue(msgspec.structs.replace(a_detail(), borrowers=found), GPUS, None))
+    assert shown[-1].endswith(
+        "4  20 protected by disruption budgets, 4 run for less than the minimum run time"
+    )
 
 
 def test_units_of_other_namespaces_have_no_name():

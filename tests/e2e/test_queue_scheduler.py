@@ -55,6 +55,7 @@ def test_a_limit_holds_whatever_is_edited_and_restarted(
         path = f"/api/v1/namespaces/{namespace}/pods/a"
         body = {"metadata": named("other")}
         assert plane.api("PATCH", path, body, content_type=MERGE)[0] == 200
+        eventually(lambda: pods.events("a", "QueueChangeIgnored"), what="the user is told")
     with fairlead(plane, kubeconfig=admin):
         pods.create("d", gpus=1, metadata=named("research"))
         eventually(lambda: "2 used, 1 requested" in message(pods, "d"))

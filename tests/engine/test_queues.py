@@ -9,6 +9,7 @@ from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import (
     AnnounceFailure,
+    AnnounceWarning,
     Bind,
     Instruction,
     QueueStatusChanged,
@@ -368,6 +369,29 @@ def test_an_edited_label_moves_no_use() -> None:
     scene.bound()
     see(scene.engine, replace(pod, node="n1", queue="fairlead/blue", usage=(("cpu", 1), (GPUS, 1))))
     assert (scene.used("red"), scene.used("blue")) == (1000, 0)
+
+
+@pytest.mark.parametrize("named", ["fairlead/blue", ""])
+def test_an_edited_label_is_reported_once(named: str) -> None:
+    scene = Scene(a_queue("red", 1), a_queue("blue", 1))
+    (pod,) = scene.create("red")
+    scene.bound()
+    at_work = replace(pod, node="n1")
+    assert see(scene.engine, at_work) == []
+    edited = replace(at_work, named_queue=named)
+    (warning,) = see(scene.engine, edited, edited)
+    assert isinstance(warning, AnnounceWarning)
+    assert warning.reason == "QueueChangeIgnored"
+    assert "The pod stays counted for queue red." in warning.message
+
+
+def test_a_gang_that_names_another_queue_than_its_pods_is_no_edit() -> None:
+    scene = Scene(a_queue("red", 4), a_queue("blue", 4))
+    members = a_gang(scene, "g", 2, "red")
+    scene.bound()
+    shown = [replace(each, node="n1", queue="fairlead/red", named_queue="fairlead/blue")
+             for each in members]  # fmt: skip
+    assert [each for each in see(scene.engine, *shown) if isinstance(each, AnnounceWarning)] == []
 
 
 # -- gangs -----------------------------------------------------------------------------------

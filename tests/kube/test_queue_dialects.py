@@ -400,7 +400,10 @@ def test_a_pod_that_names_queues_of_two_apis_is_refused() -> None:
 def test_what_a_bound_pod_was_charged_for_stays() -> None:
     said = {"labels": {"fairlead.dev/queue": "other"}}
     charged = {"fairlead.dev/charged-queue": "fairlead/research"}
-    assert pod(node="n", annotations=charged, **said).queue == "fairlead/research"
+    edited = pod(node="n", annotations=charged, **said)
+    assert (edited.queue, edited.named_queue) == ("fairlead/research", "fairlead/other")
+    same = pod(node="n", annotations=charged, labels={"fairlead.dev/queue": "research"})
+    assert (same.queue, same.named_queue) == ("fairlead/research", None)
     # Before it is bound, nothing of that kind is believed.
     assert pod(annotations=charged, **said).queue == "fairlead/other"
 

@@ -1,4 +1,6 @@
-"""Annotations without effect: a request that was changed after the bind, and misspelt keys."""
+"""Annotations without effect: a request or a queue that was changed after the bind, and misspelt
+keys.
+"""
 
 from fairlead.cluster.holdings import Holding
 from fairlead.engine.instructions import AnnounceWarning
@@ -8,9 +10,15 @@ from fairlead.model.pods import Pod
 REASON = "RequestChangeIgnored"
 UNKNOWN = "UnknownAnnotation"
 RUN_TIME = "InvalidRunTime"
+QUEUE = "QueueChangeIgnored"
 _SENTENCE = (
     "Annotations that request GPUs were changed after the pod was bound, which has no effect{}. "
     "The pod keeps what it was assigned. To request something else, create a new pod."
+)
+
+_QUEUE_SENTENCE = (
+    "The label or annotation that names the queue was changed after the pod was bound, which has "
+    "no effect. The pod stays counted for queue {}. To use another queue, create a new pod."
 )
 
 
@@ -27,6 +35,17 @@ def edit_of(held: Holding | None, pod: Pod) -> AnnounceWarning | None:
     ):  # a map may be settled
         return _removed(held, pod)
     return AnnounceWarning(pod, REASON, _sentence(""))
+
+
+def queue_edit_of(held: Holding | None, pod: Pod) -> AnnounceWarning | None:
+    """The warning about a bound pod that names another queue than before, once for each change."""
+    if held is None or not held.tenant or _named(held.pod) == _named(pod):
+        return None
+    return AnnounceWarning(pod, QUEUE, _QUEUE_SENTENCE.format(held.tenant.partition("/")[2]))
+
+
+def _named(pod: Pod) -> str:
+    return pod.queue if pod.named_queue is None else pod.named_queue
 
 
 def misspelling_of(before: Pod | None, pod: Pod) -> AnnounceWarning | None:

@@ -21,7 +21,7 @@ from fairlead.engine.binds import Binds
 from fairlead.engine.consolidation.allowance import MoveAllowance
 from fairlead.engine.consolidation.consolidation import Consolidation
 from fairlead.engine.consolidation.planning import Planning
-from fairlead.engine.edits import edit_of, misspelling_of, run_time_problem_of
+from fairlead.engine.edits import edit_of, misspelling_of, queue_edit_of, run_time_problem_of
 from fairlead.engine.evictions import Evictions
 from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.engine.gang_outlook import GangOutlook
@@ -142,7 +142,7 @@ class Engine:
             self._requeuer,
             self._binds,
             self.queues.admissions,
-            self._utc_s,
+            self.utc_s,
         )
         #: Which moves would let a waiting unit start.
         self.planning = Planning(
@@ -158,7 +158,7 @@ class Engine:
     def _holding_of(self, uid: str) -> Holding | None:
         return self.cluster.holdings.get(uid)
 
-    def _utc_s(self, now: float) -> float:
+    def utc_s(self, now: float) -> float:
         """The time of day, in seconds since 1970."""
         return now + self.wall_offset_s
 
@@ -408,7 +408,7 @@ class Engine:
         if pod.reservation is not None:
             return [*reservations.see(self.cluster, pod, pod.reservation)]
         ours, held = pod.scheduler in self._placements, self.cluster.holdings.get(pod.uid)
-        warning = edit_of(held, pod) if ours else None
+        warnings = (edit_of(held, pod), queue_edit_of(held, pod)) if ours else ()
         under_way = self.in_flight.entry_of(pod.uid) is not None
         if not under_way:
             was_pending = self._gangs.count(pod, now) if pod.gang else self._leave_queue(pod)
@@ -419,7 +419,7 @@ class Engine:
         self.cluster.confirm(pod)
         if pod.problem:
             self.cluster.distrust(pod.node, pod.key)
-        return [warning] if warning else []
+        return [warning for warning in warnings if warning]
 
     def _see_pending(self, pod: Pod, now: float) -> list[Instruction]:
         if not pod.deleting:

@@ -4,7 +4,7 @@ Nothing is counted before there is a queue, or a pod names one that could be the
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.eviction_rule import ByPriority
@@ -15,10 +15,11 @@ from fairlead.engine.queue_order import QueueOrdering
 from fairlead.engine.queue_statuses import QueueStatuses
 from fairlead.engine.queue_victims import AmongQueues
 from fairlead.engine.requeuer import Requeuer
+from fairlead.engine.unreclaimable_use import Unreclaimable, UnreclaimableUse
 from fairlead.model.gangs import GangSpec
 from fairlead.model.pods import Amounts, Pod
 from fairlead.model.quantities import PODS
-from fairlead.model.queues import GPUS_OF_MODEL, QueueReport, QueueSpec, QueueStatus
+from fairlead.model.queues import GPUS_OF_MODEL, QueueReport, QueueSpec, QueueStatus, Victims
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaRefusal
@@ -362,6 +363,15 @@ class Queues:
         shares, asked = self.order.shares, self.order.asked_by(unit)
         return Reclaim(self.tree, shares, self.used, key, asked, unit.priority)
 
+    def unreclaimable(
+        self, keys: Collection[str], utc_s: float, unit: Unit | None = None
+    ) -> Unreclaimable:
+        """What the queues use that can not be reclaimed from them, for any unit or for that one."""
+        own = self.tree.get(self.names.of(unit.pod)) if unit else None
+        lower = own is not None and own.reclaims is Victims.LOWER_PRIORITY
+        below = unit.priority if unit and lower else None
+        return UnreclaimableUse(self._cluster, self.tree, utc_s, below).of(keys) if keys else {}
+
     def why(self, pod: Pod) -> QuotaRefusal | None:
         """Why its queue holds a pending pod back, or the gang that it belongs to."""
         entry = self._queue.get(pod.uid)
@@ -393,7 +403,6 @@ class Queues:
             spec,
             depth=self.tree.level(key),
             used=_with_models(used, spec),
-            not_reclaimable=(),
             asked=_with_models(asked, spec),
             fair_share=self.order.share_of(key),
             past=self.meters.past(key),

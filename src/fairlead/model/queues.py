@@ -136,8 +136,6 @@ class QueueReport:
     spec: QueueSpec
     depth: int
     used: Amounts
-    #: Of `used`, by units that may not be evicted for other queues.
-    not_reclaimable: Amounts
     #: What the units that wait ask for.
     asked: Amounts
     #: By resource that any unit of the tree uses or asks for.
@@ -146,8 +144,6 @@ class QueueReport:
     pending_units: int
     pending_pods: int
     running_pods: int
-    #: Why its first unit waits; empty if none does.
-    reason: str = ""
     problem: str = ""
 
 

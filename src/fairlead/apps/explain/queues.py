@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 
 from fairlead.apps.queues.amounts import in_ones, written
+from fairlead.apps.queues.detail_view import unreclaimable_text
 from fairlead.apps.queues.reader import QueueReader
-from fairlead.apps.queues.rows import BorrowerRow, QueueRow, ancestors_of, borrowers_of, rows_of
+from fairlead.apps.queues.rows import BorrowerRow, QueueRow, ancestors_of, rows_of
 from fairlead.engine.engine import Engine
 from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS
@@ -51,7 +52,9 @@ def queue_answer(engine: Engine, pod: Pod, now: float, *, pods: bool = True) -> 
     }
     if pod.node:
         return told
-    told |= {"borrowers": msgspec.to_builtins(borrowers_of(row, rows))}
+    entry = engine.queue.get(pod.uid)
+    borrowers = QueueReader(engine).borrowers(row, rows, now, entry.unit if entry else None)
+    told |= {"borrowers": msgspec.to_builtins(borrowers)}
     if refusal is not None:
         return told | _held_back(refusal, levels, asked)
     return told | _evictions(engine, pod, now, pods=pods)
@@ -170,6 +173,7 @@ def _figures(level: Answer, resource: str) -> str:
 def _borrower_line(each: BorrowerRow) -> str:
     name, resource = each.queue.partition("/")[2], each.resource
     said = f"queue {name} borrows {written(resource, each.borrowed)} {resource}"
-    if each.reclaimable:
-        return f"{said}, of which {written(resource, each.reclaimable)} can be reclaimed"
-    return f"{said}, of which nothing can be reclaimed"
+    part = written(resource, each.reclaimable) if each.reclaimable else "nothing"
+    said += f", of which {part} can be reclaimed"
+    kept = unreclaimable_text(each)
+    return f"{said} ({kept})" if kept else said

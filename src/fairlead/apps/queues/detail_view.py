@@ -94,7 +94,17 @@ def _borrower_columns(found: Sequence[BorrowerRow]) -> list[Column]:
                right=True),
         Column("RECLAIMABLE", [written(each.resource, each.reclaimable) for each in found],
                right=True),
+        Column("NOT RECLAIMABLE", [unreclaimable_text(each) or "-" for each in found]),
     ]  # fmt: skip
+
+
+def unreclaimable_text(each: BorrowerRow) -> str:
+    """Such as "4 protected by disruption budgets"; empty if nothing is kept."""
+    kept = (
+        f"{written(each.resource, amount)} {reason}"
+        for reason, amount in each.not_reclaimable.items()
+    )
+    return ", ".join(kept)
 
 
 def _amount(amounts: Numbers, resource: str) -> str:

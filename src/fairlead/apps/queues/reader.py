@@ -1,13 +1,14 @@
 """Reads queues and their units off an engine: one that schedules, or one that was fed a listing."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from fairlead.apps.queues.amounts import in_ones
 from fairlead.apps.queues.rows import (
+    BorrowerRow,
     QueueDetail,
     QueueListing,
     QueueRow,
@@ -16,13 +17,14 @@ from fairlead.apps.queues.rows import (
     borrowers_of,
     found_by,
     rows_of,
+    with_unreclaimable,
 )
 from fairlead.cluster.charges import Charges
 from fairlead.engine.engine import Engine
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Amounts, Pod
 from fairlead.queue.entries import Entry, Pool
-from fairlead.queue.units import Gang
+from fairlead.queue.units import Gang, Unit
 
 #: Units of one queue that are listed one by one.
 MOST_UNITS = 500
@@ -78,10 +80,23 @@ class QueueReader:
                 for position, entry in enumerate(entries[:MOST_UNITS], start=1)
             ],
             running[:MOST_UNITS],
-            borrowers_of(queue, rows),
+            self.borrowers(queue, rows, now_s),
             max(0, len(entries) - MOST_UNITS),
             max(0, len(running) - MOST_UNITS),
         )
+
+    def borrowers(
+        self,
+        queue: QueueRow,
+        rows: Sequence[QueueRow],
+        now_s: float | None,
+        unit: Unit | None = None,
+    ) -> list[BorrowerRow]:
+        """With what can not be reclaimed from each, for any unit of the queue or for that one."""
+        found = borrowers_of(queue, rows)
+        utc_s = self.engine.utc_s(now_s or 0.0)
+        kept = self.engine.queues.unreclaimable({each.queue for each in found}, utc_s, unit)
+        return [with_unreclaimable(each, rows, kept) for each in found]
 
     def place_of(self, pod: Pod, key: str) -> tuple[int, int, dict[str, float]]:
         """The position of its unit in the queue, 0 if it has none, of how many units, and what the

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from fairlead.apps.queues.amounts import in_ones
+from fairlead.engine.unreclaimable_use import Unreclaimable
 from fairlead.model.queues import PastUse, QueueReport
 
 _HOUR_S = 3600.0
@@ -44,8 +45,6 @@ class QueueRow(_Row, frozen=True):
     fair_share: Numbers
     #: What its pending units request.
     asked: Numbers
-    #: Of `used`, by units that are not evicted for other queues.
-    not_reclaimable: Numbers
     #: With half-life.
     past_gpu_hours: float
     budgets: list[BudgetRow]
@@ -96,6 +95,8 @@ class BorrowerRow(_Row, frozen=True):
     fair_share: float
     #: Of what it uses above its fair share, what may be evicted.
     reclaimable: float
+    #: Of what it uses, what may not be evicted, by reason.
+    not_reclaimable: Numbers = msgspec.field(default_factory=dict)
 
 
 class QueueListing(_Row, frozen=True):
@@ -172,7 +173,6 @@ def _row_of(report: QueueReport, lent: Collection[str]) -> QueueRow:
         borrowed=_above({name: used[name] for name in used if name in lent}, guaranteed),
         fair_share=in_ones(report.fair_share),
         asked=in_ones(report.asked),
-        not_reclaimable=in_ones(report.not_reclaimable),
         past_gpu_hours=report.past.gpu_seconds / _HOUR_S if report.past else 0.0,
         budgets=_budgets(report),
         reclaimable=spec.reclaimable,
@@ -180,7 +180,6 @@ def _row_of(report: QueueReport, lent: Collection[str]) -> QueueRow:
         pending_pods=report.pending_pods,
         running_pods=report.running_pods,
         problem=report.problem or spec.problem,
-        reason=report.reason,
     )
 
 
@@ -254,6 +253,19 @@ def _borrowing(
 
 def _borrower(row: QueueRow, resource: str) -> BorrowerRow:
     used, share = row.used.get(resource, 0.0), row.fair_share.get(resource, 0.0)
-    evictable = used - row.not_reclaimable.get(resource, 0.0)
-    over = max(0.0, min(used - share, row.borrowed[resource], evictable)) * row.reclaimable
+    over = max(0.0, min(used - share, row.borrowed[resource])) * row.reclaimable
     return BorrowerRow(row.key, resource, row.borrowed[resource], share, over)
+
+
+def with_unreclaimable(
+    found: BorrowerRow, rows: Iterable[QueueRow], kept: Unreclaimable
+) -> BorrowerRow:
+    """With what can not be reclaimed from it, and why."""
+    said = kept.get(found.queue, {}).items()
+    amounts = {reason: in_ones(each).get(found.resource, 0.0) for reason, each in said}
+    amounts = {reason: amount for reason, amount in amounts.items() if amount}
+    used = next(row.used.get(found.resource, 0.0) for row in rows if row.key == found.queue)
+    evictable = max(0.0, used - sum(amounts.values()))
+    return msgspec.structs.replace(
+        found, not_reclaimable=amounts, reclaimable=min(found.reclaimable, evictable)
+    )
