@@ -47,6 +47,7 @@ def test_any_unknown_key_under_our_prefix_is_reported() -> None:
         *(word for dialect in DIALECTS for word in dialect.annotation_keys),
         PREFIX + "gpu-load", PREFIX + "gpus", PREFIX + "assignment", PREFIX + "run-for",
         PREFIX + "do-not-move", PREFIX + "deadline", PREFIX + "run-time", PREFIX + "time-limit",
+        PREFIX + "filler",
         "nvidia.com/container.a.gpu-memory.limit", "nvidia.com/container.a.gpus.devices",
         "hami.io/gpu-scheduler-policy", "example.com/gpu-memory", "gpu-memory-limit",
         "kubectl.kubernetes.io/last-applied-configuration", "gpu", "gpu-model", "gpu-type",

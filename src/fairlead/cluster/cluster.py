@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from fairlead.cluster import reserving
-from fairlead.cluster.arrays import Rows
+from fairlead.cluster.arrays import NodeMask, Rows
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
 from fairlead.cluster.changes import ANYWHERE, ChangeLog
 from fairlead.cluster.charges import Charges
@@ -74,6 +74,8 @@ class Cluster:
         self._distrusted: dict[str, str] = {}  # cause → node
         #: Is a trial under way?
         self.in_trial = False
+        #: Rows that pods may be placed on just now; None: all.
+        self.open_rows: NodeMask | None = None
         #: Gangs whose members are evicted together.
         self.gangs = GangUnits()
 
@@ -225,6 +227,18 @@ class Cluster:
     def trial(self) -> Trial:
         """Changes to the pods of many nodes that are undone unless they are committed."""
         return Trial(self)
+
+    @contextmanager
+    def limited_to(self, rows: NodeMask | None) -> Iterator[None]:
+        """Pods are placed on these rows only, and on those that came since; None: on all."""
+        if rows is not None and len(rows) < self.columns.size:
+            more = self.columns.size - len(rows)
+            rows = np.concatenate([rows, np.ones(more, dtype=np.bool_)])
+        kept, self.open_rows = self.open_rows, rows
+        try:
+            yield
+        finally:
+            self.open_rows = kept
 
     @contextmanager
     def taking(self, requested: AmountsByRow) -> Iterator[None]:

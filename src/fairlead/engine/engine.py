@@ -16,6 +16,7 @@ from fairlead.cluster.demand import Demand
 from fairlead.cluster.holdings import Holding
 from fairlead.engine import events, releases, reservations
 from fairlead.engine.attempts import Attempt, Outcome
+from fairlead.engine.backfill.limits import Limit
 from fairlead.engine.bind_data import BindEncoder, without_annotations
 from fairlead.engine.binds import Binds
 from fairlead.engine.consolidation.allowance import MoveAllowance
@@ -38,6 +39,7 @@ from fairlead.engine.instructions import (
     Instruction,
     Prepare,
 )
+from fairlead.engine.plans import Plans
 from fairlead.engine.pod_rooms import PodRooms
 from fairlead.engine.queue_victims import AmongQueues
 from fairlead.engine.queues import Queues
@@ -45,6 +47,7 @@ from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE
 from fairlead.engine.rejections import REASON, Rejections
 from fairlead.engine.requeuer import Requeuer
 from fairlead.engine.run_times import RunTimes
+from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
 from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
 from fairlead.model.gpus import Grant
 from fairlead.model.nodes import GPU
@@ -53,7 +56,7 @@ from fairlead.model.prices import Basis
 from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
-from fairlead.placement.verdicts import Placed, Refused
+from fairlead.placement.verdicts import Placed, Refused, Verdict
 from fairlead.plugins.prepare import PrepareStep
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.order import QueueOrder
@@ -83,6 +86,7 @@ class Engine:
         topology: Topology = NO_LEVELS,
         consolidation: ConsolidationTerms = NO_MOVES,
         retries: RetryTimes = AS_KUBE_SCHEDULER,
+        backfill: BackfillTerms = NO_BACKFILL,
     ) -> None:
         """`extender_profile` answers an extender's queries about pods that no profile serves.
 
@@ -91,7 +95,9 @@ class Engine:
         device plugin, of GPUs that are reserved there. `topology`: the levels that rules of gangs
         name; without any, what labels of nodes show. `consolidation`: whether pods are moved so
         that others can start. `retries`: when refused units are tried again without a change.
+        `backfill`: whether starts of waiting units are planned, and others must not delay them.
         """
+        self._backfill = backfill
         self._retries = retries
         self._topology = topology
         self._move_terms = consolidation
@@ -154,6 +160,18 @@ class Engine:
         self.queues.know_gangs(self._gangs.spec_of)
         self._gangs.rooms.reclaim_for = self.queues.reclaim_for
         self._pod_rooms = PodRooms(self.queue, self._requeuer, self._gangs.rooms)
+        #: Planned starts.
+        self.plans = Plans(
+            self.cluster,
+            self.queue,
+            self._placements,
+            self._requeuer,
+            self.run_times,
+            self._backfill,
+            self._order,
+            self.utc_s,
+        )
+        self._gangs.leave_room(self.plans.attempts)
 
     def _holding_of(self, uid: str) -> Holding | None:
         return self.cluster.holdings.get(uid)
@@ -287,6 +305,8 @@ class Engine:
         if self.queues.is_active:
             self.queues.advance(now, now + self.wall_offset_s)
             self.queues.settle()
+        if self.plans.is_enabled:
+            self.plans.renew(now)
         self._requeuer.wake(now)
         entry = self.queue.pop(now=now)
         if entry is None:
@@ -294,12 +314,15 @@ class Engine:
         if self.cluster.reservations.unweighed:
             reserving.weigh(self.cluster)
         try:
-            is_gang = isinstance(entry.unit, Gang)
-            attempt = self._gangs.attempt(entry, now) if is_gang else self._attempt(entry, now)
+            limit = self.plans.limit(entry, now) if self.plans.are_made else None
+            attempt_ = self._gangs.attempt if isinstance(entry.unit, Gang) else self._attempt
+            attempt = attempt_(entry, now, limit)
         except Exception as error:  # a defect: this pod waits, the others go on
             return self._crash_attempt(entry, error, now)
         if self._consolidation.is_under_way:
             self._consolidation.renew(now)
+        if self.plans.is_enabled:
+            self.plans.tried(entry, attempt)
         return attempt
 
     def tend(self, *, now: float) -> list[Instruction]:
@@ -356,6 +379,7 @@ class Engine:
             self._gangs.due_s(),
             self.queues.due_s(),
             self._consolidation.due_s(),
+            self.plans.due_s(),
         )
         return min((each for each in due if each is not None), default=None)
 
@@ -503,7 +527,7 @@ class Engine:
         crashed = AttemptCrashed(pod, held.node if held else "", error)
         return Attempt(entry.unit, Outcome.ERROR, (failure, crashed))
 
-    def _attempt(self, entry: Entry, now: float) -> Attempt:
+    def _attempt(self, entry: Entry, now: float, limit: Limit | None) -> Attempt:
         pod = entry.unit.pod
         if pod.problem:
             class_ = (pod.scheduler, pod.request, pod.priority, "")
@@ -515,7 +539,14 @@ class Engine:
             if beyond := self._requeuer.beyond_quota(pod):
                 return self._await_quota(entry, beyond, now)
             queued = self.queues.is_active and bool(self.queues.names.of(pod))
-            verdict = placement.place(pod, evicts=not queued)
+            verdict: Verdict | QuotaRefusal
+            if limit is None:
+                verdict = placement.place(pod, evicts=not queued)
+            else:
+                place = self.plans.attempts.place
+                verdict = place(pod, placement, limit, now, evicts=not queued)
+            if isinstance(verdict, QuotaRefusal):
+                return self._await_quota(entry, verdict, now)
             steps: tuple[PrepareStep, ...] = ()
             record = None
             if isinstance(verdict, Placed):
@@ -530,7 +561,9 @@ class Engine:
             return Attempt(entry.unit, Outcome.ERROR, (failure,))
         if isinstance(verdict, Refused):
             refuse = self._pod_rooms.refuse if queued else self._refuse
-            return Attempt(entry.unit, Outcome.UNSCHEDULABLE, refuse(entry, verdict, now))
+            with self.cluster.limited_to(limit.strict if limit else None):
+                made = refuse(entry, verdict, now)
+            return Attempt(entry.unit, Outcome.UNSCHEDULABLE, made)
         made = self._assume(entry, verdict, steps, now)
         noted = [*made, Decided(pod, verdict.node, record)] if record else made
         outcome = _SCHEDULED if pod.uid in self.in_flight else Outcome.ERROR

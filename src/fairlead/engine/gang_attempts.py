@@ -5,6 +5,7 @@ meanwhile, and no other unit is tried before it is decided.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 
 from fairlead.cluster.aspects import Aspect
@@ -12,6 +13,8 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
 from fairlead.engine import gang_flights
 from fairlead.engine.attempts import Attempt, Outcome
+from fairlead.engine.backfill.attempts import LimitedAttempts
+from fairlead.engine.backfill.limits import Limit
 from fairlead.engine.binds import Binds
 from fairlead.engine.gang_binding import GangBinding
 from fairlead.engine.gang_flights import GangFlight
@@ -59,6 +62,10 @@ class GangAttempts:
         )
         self.refusals = GangRefusals(cluster, queue, requeuer, parts, self._search, self.rooms)
         self.binding = GangBinding(cluster, queue, in_flight, binds)
+        #: How gangs are placed that must leave room for planned starts, and what the gang must
+        #: leave free that is being tried.
+        self.limited: LimitedAttempts | None = None
+        self._limit: Limit | None = None
         #: A large gang that is being placed.
         self._filling: tuple[GangFlight, Filling] | None = None
 
@@ -75,10 +82,13 @@ class GangAttempts:
             return self._fill_on(*self._filling, now)
         return self.binding.go_on(now)
 
-    def attempt(self, entry: Entry, now: float) -> Attempt:
+    def attempt(self, entry: Entry, now: float, limit: Limit | None = None) -> Attempt:
+        """`limit`: what the gang must leave free for planned starts."""
         gang = gang_of(entry)
+        self._limit = limit
         if self.rooms.held and (hold := self.rooms.held.get(gang.key)):
-            tried = self._attempt_held(entry, gang, hold, now)
+            with self._limited():
+                tried = self._attempt_held(entry, gang, hold, now)
             if tried is not None:
                 return tried
         self._forget_nominations(gang)
@@ -90,17 +100,31 @@ class GangAttempts:
             return self._attempt_large(entry, gang, now)
         try:
             with self._cluster.trial() as trial:
-                filling = self._search.best(trial, gang, now)
+                filling = self._allowed(trial, gang, now)
                 if filling.succeeded:
                     trial.commit()
         except PluginFault as error:  # a user's plugin broke: this gang waits, the others go on
             return self.refusals.fault(entry, gang, str(error), now)
+        if limit is not None and filling.delays:
+            return self.refusals.hold_back(entry, gang, limit.refusal, now)
         if not filling.succeeded:
-            return self.refusals.refuse(entry, filling, now)
+            with self._limited():
+                return self.refusals.refuse(entry, filling, now)
         flight = GangFlight(entry)
         self._take_off(flight, filling.placed)
         attempt = self._decided(flight, now)
         return attempt._replace(spans=filling.spans) if filling.spans else attempt
+
+    def _allowed(self, trial: Trial, gang: Gang, now: float) -> Filling:
+        """The best one that delays no planned start."""
+        if self._limit is None or self.limited is None:
+            return self._search.best(trial, gang, now)
+        best = partial(self._search.best, gang=gang, now=now)
+        return self.limited.fill(trial, best, self._limit, now)
+
+    def _limited(self) -> AbstractContextManager[None]:
+        """Nothing is placed where it could delay a planned start."""
+        return self._cluster.limited_to(self._limit.strict if self._limit else None)
 
     def _attempt_held(self, entry: Entry, gang: Gang, hold: Hold, now: float) -> Attempt | None:
         """With the room that is held for it; None if that is of no use any more."""
@@ -135,14 +159,20 @@ class GangAttempts:
         return self._search.best(trial, gang, now)
 
     def _attempt_large(self, entry: Entry, gang: Gang, now: float) -> Attempt:
-        most = self._requeuer.most_copies(self._requeuer.class_of(gang))
+        class_ = self._requeuer.class_of(gang)
+        with self._limited():
+            most = self._requeuer.most_copies(class_)
         if most < gang.needed:
+            if self._limit and self._requeuer.most_copies(class_) >= gang.needed:
+                return self.refusals.hold_back(entry, gang, self._limit.refusal, now)
             message = too_large_message(gang, most)
             return self.refusals.park(entry, UNSCHEDULABLE, message, ROOM, now)
         filling = Filling.of(gang, ordered(gang))
         if has_topology(gang.spec):
             try:
-                filling = self._search.topology.first(gang, self.patience.waited_s(gang.key, now))
+                with self._limited():
+                    waited_s = self.patience.waited_s(gang.key, now)
+                    filling = self._search.topology.first(gang, waited_s)
             except PluginFault as error:
                 return self.refusals.fault(entry, gang, str(error), now)
             if filling.topology:
@@ -155,7 +185,7 @@ class GangAttempts:
         improved = self._cluster.improved
         kept = improved.drain()
         try:
-            with self._cluster.trial() as trial:
+            with self._limited(), self._cluster.trial() as trial:
                 done = self._search.trials.fill(trial, filling, gang_flights.SLICE)
                 trial.commit()
         except PluginFault as error:

@@ -76,6 +76,8 @@ class Filling:
     _looks: int = 0
     #: Whether the gang is satisfied and the trial has it.
     succeeded: bool = False
+    #: Whether it would fit, but would delay a planned start.
+    delays: bool = False
     #: Why no plan under topology rules worked out, and what could change that.
     topology: TopologyRefusal | None = None
     awaits: Aspect = NOTHING

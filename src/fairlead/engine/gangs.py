@@ -6,6 +6,8 @@ from dataclasses import replace
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.engine.attempts import Attempt
+from fairlead.engine.backfill.attempts import LimitedAttempts
+from fairlead.engine.backfill.limits import Limit
 from fairlead.engine.binds import Binds
 from fairlead.engine.gang_admission import AdmissionQuota, GangAdmissions
 from fairlead.engine.gang_attempts import GangAttempts
@@ -56,6 +58,10 @@ class Gangs:
         )
         self.rooms = self._attempts.rooms
         requeuer.may_make_room = self.rooms.may_help
+
+    def leave_room(self, limited: LimitedAttempts) -> None:
+        """How gangs are placed that must leave room for planned starts."""
+        self._attempts.limited = limited
 
     # -- what the API server shows -----------------------------------------------------------
 
@@ -112,8 +118,9 @@ class Gangs:
         self._registry.touch(attempt.unit.key, now)
         return attempt
 
-    def attempt(self, entry: Entry, now: float) -> Attempt:
-        attempt = self._attempts.attempt(entry, now)
+    def attempt(self, entry: Entry, now: float, limit: Limit | None = None) -> Attempt:
+        """`limit`: what the gang must leave free for planned starts."""
+        attempt = self._attempts.attempt(entry, now, limit)
         self._registry.touch(entry.unit.key, now)
         return attempt
 

@@ -6,3 +6,5 @@ SCHEDULER_ERROR = "SchedulerError"
 WAITING_FOR_GANG = "WaitingForGang"
 #: It would fit now, but waits for nodes that are nearer to each other.
 WAITING_FOR_TOPOLOGY = "WaitingForTopology"
+#: It would fit now, but would delay a unit whose start is planned.
+WAITING_FOR_PLANNED_START = "WaitingForPlannedStart"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from math import isinf
 
+from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.tenants import Tenants
@@ -63,6 +64,10 @@ class Requeuer:
         self._keys_asked = cluster.columns.pods.keys_of_anti_affinity
         self._unsorted: list[Entry] = []
         self._flushed_s = 0.0
+        #: The rows that a waiting unit may use (None: all), and what of it makes a difference to
+        #: that besides its request. Neither exists without backfill.
+        self.open_rows: Callable[[Unit], NodeMask | None] | None = None
+        self.more_of_class: Callable[[Unit], str] | None = None
         #: Whether evicting others could help a waiting gang.
         self.may_make_room: Callable[[Entry, float], bool] = lambda _entry, _now: False
 
@@ -206,7 +211,10 @@ class Requeuer:
         """Whether a waiting gang could get nodes; only the trial knows."""
         gang, class_ = entry.unit, entry.equivalence_class
         assert isinstance(gang, Gang)
-        return class_ is None or self.most_copies(class_) >= gang.needed
+        if class_ is None:
+            return True
+        with self._cluster.limited_to(self.open_rows(gang) if self.open_rows else None):
+            return self.most_copies(class_) >= gang.needed
 
     def most_copies(self, class_: EquivalenceClass) -> int:
         """How many pods of a class of gangs could have nodes, each request for itself."""
@@ -291,7 +299,10 @@ class Requeuer:
         try:
             if self.beyond_quota(pod):
                 return False
-            return self._placements[pod.scheduler].fits(pod)
+            if self.open_rows is None or (entry := self._queue.get(pod.uid)) is None:
+                return self._placements[pod.scheduler].fits(pod)
+            with self._cluster.limited_to(self.open_rows(entry.unit)):
+                return self._placements[pod.scheduler].fits(pod)
         except Exception:  # let the attempt itself fail, where it is reported
             return True
 
@@ -323,6 +334,8 @@ class Requeuer:
     def class_of(self, unit: Unit) -> EquivalenceClass:
         pod = unit.pod
         tenant = self._quota.class_of(pod) if self._quota else ""
+        if self.more_of_class is not None:
+            tenant += self.more_of_class(unit)
         return unit.equivalence_class(self._placements[pod.scheduler].request, tenant)
 
 

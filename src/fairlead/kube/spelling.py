@@ -22,6 +22,7 @@ from fairlead.kube.gangs.fairlead import ANNOTATION_KEYS as GANGS
 from fairlead.kube.leadership.fence import EPOCH
 from fairlead.kube.pod_loads import LOAD
 from fairlead.kube.queues.fairlead import CHARGED, QUEUE
+from fairlead.model.backfill import FILLER
 from fairlead.model.consolidation import DO_NOT_MOVE, LAST_CHECKPOINT
 from fairlead.model.run_times import RUN_TIME, TIME_LIMIT
 from fairlead.queue.quotas.estimates import DEADLINE
@@ -37,7 +38,7 @@ _THEIRS = tuple(sorted(word for word in _ANNOTATION_KEYS if not word.startswith(
 #: Written with a bind, on simulated pods, or by users about what a pod does and may lose.
 _OTHERS = (
     VISIBLE, SHOWN, ASSIGNMENT, INDEX, EPOCH, THREADS, MEMORY_LIMIT,
-    CHARGED, LAST_CHECKPOINT, DO_NOT_MOVE, DEADLINE, RUN_TIME, TIME_LIMIT,
+    CHARGED, LAST_CHECKPOINT, DO_NOT_MOVE, DEADLINE, RUN_TIME, TIME_LIMIT, FILLER,
     PREFIX + "run-for", PREFIX + "sample",
 )  # fmt: skip
 _KNOWN = _ANNOTATION_KEYS.union(_OTHERS, GANGS, (LOAD, QUEUE))

@@ -98,6 +98,8 @@ class GangRoom:
         )
         room = pod_room(request, amounts, view.chosen_gpus, nodes)
         left = view.left & (not view.pre_filter_message)
+        if self._cluster.open_rows is not None:
+            left = left & self._cluster.open_rows
         self._most[request] = np.where(left, np.maximum(room, 1), 0)
         self._penalty[request] = _penalty(view, left)
         milli = _gpus_milli(request)

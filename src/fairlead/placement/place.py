@@ -61,6 +61,8 @@ class Placement:
         Raises PluginFault, which names the plugin, its file and its line, if one fails.
         """
         try:
+            if self._cluster.open_rows is not None:
+                within = self._opened(self._everywhere.rows() if within is None else within)
             scope = self._everywhere if within is None else Scope(self._cluster, within)
             return self._place(pod, scope, evicts)
         except Exception as error:
@@ -98,7 +100,7 @@ class Placement:
     def fits(self, pod: Pod) -> bool:
         """Would it be placed now?"""
         view = self.view(pod)
-        left = view.left
+        left = self._opened(view.left)
         if view.pre_filter_message or not left.any():
             return False
         nominated = nominated_against(pod, self._cluster)
@@ -166,8 +168,13 @@ class Placement:
             )  # fmt: skip
         except Exception as error:
             raise fault_of(error, self.profile) from error
-        reachable: NodeMask = found.resolvable | view.left
-        return reachable
+        return self._opened(found.resolvable | view.left)
+
+    def _opened(self, rows: NodeMask) -> NodeMask:
+        """Those of the rows that pods may be placed on just now."""
+        open_rows = self._cluster.open_rows
+        found: NodeMask = rows if open_rows is None else rows & open_rows
+        return found
 
     def most_copies(self, request: PodRequest, most: int) -> int:
         """How many pods with the request could have nodes, up to `most`; there may be fewer."""
@@ -175,7 +182,9 @@ class Placement:
 
     def copies(self, request: PodRequest, most: int) -> PerNode:
         """The same for each row."""
-        return copies(self._views.of(request), self._cluster, most)
+        found = copies(self._views.of(request), self._cluster, most)
+        open_rows = self._cluster.open_rows
+        return found if open_rows is None else np.where(open_rows, found, 0)
 
     def totals(self, pod: Pod) -> NodeScores:
         """Each node's total for this very pod, `REFUSED` where it cannot go."""

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from fairlead.apps.config import plugin_files, profiles, typed_yaml
+from fairlead.apps.config.backfill_config import BackfillConfig
 from fairlead.apps.config.consolidation_config import ConsolidationConfig
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.findings import Finding
@@ -117,6 +118,7 @@ class Config(_Strict):
     queues: QueuesConfig = msgspec.field(default_factory=QueuesConfig)
     topology: TopologyConfig = msgspec.field(default_factory=TopologyConfig)
     consolidation: ConsolidationConfig = msgspec.field(default_factory=ConsolidationConfig)
+    backfill: BackfillConfig = msgspec.field(default_factory=BackfillConfig)
     address: str | None = None
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
     authenticate: bool | None = None

@@ -15,6 +15,7 @@ from fairlead.apps.config.reservation_options import ReservationOptions
 from fairlead.apps.config.telemetry_config import endpoint_plan
 from fairlead.kube.gangs.registry import ALL, GangDialects
 from fairlead.kube.queues.registry import ALL_QUEUES, QueueDialects
+from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.consolidation import ConsolidationTerms
 from fairlead.model.errors import ConfigError
@@ -64,6 +65,8 @@ class RunPlan:
     topology: Topology = NO_LEVELS
     #: Which running units may be moved so that a waiting one starts.
     consolidation: ConsolidationTerms = field(default_factory=ConsolidationTerms)
+    #: Whether starts of waiting units are planned.
+    backfill: BackfillTerms = NO_BACKFILL
     #: What the file says without effect, and what it says that is probably not meant.
     notes: Sequence[Finding] = ()
     warnings: Sequence[Finding] = ()
@@ -103,6 +106,7 @@ def plan(options: RunOptions) -> RunPlan:
         queue_dialects=config.queues.dialects(),
         topology=config.topology.topology(),
         consolidation=config.consolidation.terms(),
+        backfill=config.backfill.terms(),
         warnings=(*configs.warnings(served, built), *config.topology.warnings()),
     )
 

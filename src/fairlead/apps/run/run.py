@@ -49,6 +49,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         queue_dialects=prepared.queue_dialects,
         topology=prepared.topology,
         consolidation=prepared.consolidation,
+        backfill=prepared.backfill,
         on_server=prepared.meet,
     )
     seen_by = access_to(prepared.address, prepared.authenticate, Reviews(client))

@@ -51,6 +51,7 @@ from fairlead.kube.writes.preparer import Preparer, StepWriter
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.kube.writes.reserver import Reserver
 from fairlead.kube.writes.volume_binder import VolumeBinder
+from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
 from fairlead.model.pods import Pod, PodField
@@ -107,6 +108,7 @@ class Scheduler:
         queue_dialects: QueueDialects = ALL_QUEUES,
         topology: Topology = NO_LEVELS,
         consolidation: ConsolidationTerms = NO_MOVES,
+        backfill: BackfillTerms = NO_BACKFILL,
         on_server: Callable[[Behaviour], None] = lambda _: None,
         on_event: Callable[[events.Event], None] = lambda _: None,
         on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
@@ -119,7 +121,7 @@ class Scheduler:
         `gang_dialects` say which pods belong together; not where another scheduler decides.
         `queue_dialects` say what teams may use; not where another scheduler decides, either.
         `topology` lists the levels that rules of gangs name. `consolidation` says whether pods are
-        moved so that others start.
+        moved so that others start, `backfill` whether starts of waiting pods are planned.
         `on_server` is told what the API server is before anything else is asked of it.
         """
         self._client = client
@@ -136,6 +138,7 @@ class Scheduler:
             reserves=reservations is not None,
             topology=topology,
             consolidation=consolidation,
+            backfill=backfill,
         )
         self._served = frozenset(profiles)
         self._expects_variables = expects_variables

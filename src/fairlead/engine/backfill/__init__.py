@@ -1,0 +1,1 @@
+"""Planned starts of waiting units, and which others may start before them."""

@@ -1,0 +1,96 @@
+"""When running pods end, as planned starts count it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.holdings import Holding
+from fairlead.model.backfill import FILLER, BackfillTerms, FillerRule
+from fairlead.model.consolidation import time_of
+from fairlead.model.pods import Pod
+from fairlead.model.run_times import RunEnd, RunTime
+from fairlead.queue.units import Unit
+
+
+class KnowsRunTimes(Protocol):
+    def of(self, unit: Unit) -> RunTime | None:
+        """What a waiting unit will take."""
+        ...
+
+    def end_s(self, pod_uid: str, *, now: float) -> RunEnd | None:
+        """When a running pod ends; None if nothing is known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PodEnd:
+    at_s: float
+    #: Whether it is ended then, at the latest.
+    bounded: bool
+
+
+class Ends:
+    """By the terms: bounds, estimates, and a guess where nothing is known."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        run_times: KnowsRunTimes,
+        terms: BackfillTerms,
+        utc_s: Callable[[float], float],
+    ) -> None:
+        self._cluster = cluster
+        self._run_times = run_times
+        self._terms = terms
+        self._utc_s = utc_s
+
+    def of(self, held: Holding, now: float, planned: Pod | None = None) -> PodEnd | None:
+        """None: it does not end, as far as is known.
+
+        `planned`: a pod of the unit whose start is planned; fillers end when it needs their room.
+        """
+        if held.pod.deleting or (planned is not None and self.yields(held.pod, planned)):
+            return PodEnd(now, bounded=True)
+        end = self._run_times.end_s(held.pod.uid, now=now)
+        if end is None:
+            return self._guessed(held.pod, now)
+        if end.bounded and end.latest_s is not None:
+            return PodEnd(end.latest_s, bounded=True)
+        return PodEnd(end.expected_s, bounded=False) if self._terms.estimates else None
+
+    def _guessed(self, pod: Pod, now: float) -> PodEnd | None:
+        """Doubled until it is longer than it has run."""
+        if self._terms.unknown_s is None or not pod.request.resources:
+            return None
+        wall_s = time_of(pod.started)
+        started_s = now if wall_s is None else min(now, wall_s - self._utc_s(0.0))
+        length_s = self._terms.unknown_s
+        while started_s + length_s <= now:
+            length_s *= 2
+        return PodEnd(started_s + length_s, bounded=False)
+
+    def yields(self, pod: Pod, planned: Pod) -> bool:
+        """Whether the pod may run for any time, since it is evicted when the other one starts."""
+        if not planned.preempts or not self.is_filler(pod):
+            return False
+        return self._cluster.eviction_rule.may_evict(planned, pod) and not self._is_protected(pod)
+
+    def is_filler(self, pod: Pod) -> bool:
+        """Whether it may be evicted when a unit of higher priority starts as planned."""
+        if self._terms.fillers is FillerRule.MARKED:
+            return pod.annotations.get(FILLER) == "true"
+        return self._terms.fillers is FillerRule.PREEMPTIBLE
+
+    def _is_protected(self, pod: Pod) -> bool:
+        """Whether a PodDisruptionBudget may forbid to evict it."""
+        return any(budget.protects(pod) for budget in self._cluster.budgets.values())
+
+    def run_s(self, unit: Unit) -> float | None:
+        """How long a waiting unit runs at most; None: for ever, as far as is known."""
+        known = self._run_times.of(unit)
+        if known is None:
+            return None
+        if known.bound_s is not None:
+            return known.bound_s
+        return known.estimate_s if self._terms.estimates else None

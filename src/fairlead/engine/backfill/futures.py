@@ -1,0 +1,154 @@
+"""The state of some rows at a time in the future, in a trial: what has ended then, who is there."""
+
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask, Rows
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.trial import Trial
+from fairlead.engine.backfill.ends import Ends
+from fairlead.model.backfill import PlannedStart
+from fairlead.model.pods import Pod
+from fairlead.placement.place import Placement
+from fairlead.placement.verdicts import Placed
+from fairlead.queue.entries import Entry
+
+#: Its place among units: the smaller comes first.
+UnitKey = tuple[object, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """A unit with its planned start, and the pods that are to be placed then."""
+
+    entry: Entry
+    planned: PlannedStart
+    order: UnitKey
+    #: The pods of each node.
+    on: Mapping[str, tuple[Pod, ...]]
+    #: Since when room is held for it, and when it was first to start.
+    since_s: float
+    first_start_s: float
+    #: Whether it was tried since its start has come.
+    called: bool = False
+
+    def follow(self, before: "Plan") -> "Plan":
+        """It replaces a plan for the same unit."""
+        self.since_s, self.first_start_s = before.since_s, before.first_start_s
+        return self
+
+    @property
+    def evictor(self) -> Pod:
+        """A pod that stands for the unit where pods are evicted for it."""
+        return replace(self.entry.unit.pod, priority=self.entry.unit.priority)
+
+    @property
+    def start_s(self) -> float:
+        return self.planned.start_s
+
+    @property
+    def end_s(self) -> float:
+        return float("inf") if self.planned.end_s is None else self.planned.end_s
+
+
+class Futures:
+    """It changes the trial that it is given, and nothing else."""
+
+    def __init__(self, cluster: Cluster, placements: Mapping[str, Placement], ends: Ends) -> None:
+        self._cluster = cluster
+        self._placements = placements
+        self._ends = ends
+
+    def rows_of(self, plan: Plan) -> Rows:
+        """Of its nodes that are still there."""
+        found = (self._cluster.row_of.get(node) for node in plan.on)
+        return np.array([row for row in found if row is not None], dtype=np.int64)
+
+    def advance(
+        self,
+        trial: Trial,
+        plan: Plan,
+        nodes: Iterable[str],
+        until_s: float,
+        now: float,
+        staying: Container[str] = (),
+    ) -> None:
+        """Pods of these nodes that end by then are gone, but for those of the plan."""
+        gone = []
+        for node in nodes:
+            for held in self._cluster.held_on(node):
+                self._cluster.work.pods += 1
+                end = self._ends.of(held, now, plan.evictor)
+                if end is not None and end.at_s <= until_s and held.pod.uid not in staying:
+                    gone.append(held.pod.uid)
+        for uid in sorted(gone):
+            trial.evict(uid)
+
+    def place(self, trial: Trial, plan: Plan, nodes: Collection[str]) -> bool:
+        """Puts the pods that are planned for these nodes there; whether all fit."""
+        for node in sorted(nodes):
+            pods = plan.on.get(node, ())
+            if pods and (node not in self._cluster.row_of or not self._place(trial, pods, node)):
+                return False
+        return True
+
+    def _place(self, trial: Trial, pods: Sequence[Pod], node: str) -> bool:
+        mask = self._cluster.nodes.named([node])
+        for pod in pods:
+            trial.suspend_nomination(pod.uid)
+            if pod.uid in self._cluster.holdings:
+                continue
+            verdict = self._placements[pod.scheduler].place(pod, mask, evicts=False)
+            if not isinstance(verdict, Placed):
+                return False
+            trial.assume(pod, verdict.node, verdict.grant)
+        return True
+
+    def state(
+        self,
+        trial: Trial,
+        plan: Plan,
+        others: Iterable[Plan],
+        nodes: AbstractSet[str],
+        now: float,
+        staying: Container[str] = (),
+    ) -> bool:
+        """These nodes when the plan starts, with its pods there; whether they fit.
+
+        `others` are plans that come before it: those that run then are there, too. So are pods that
+        are `staying`.
+        """
+        self.advance(trial, plan, nodes, plan.start_s, now, staying)
+        for other in others:
+            if other.start_s <= plan.start_s < other.end_s and not self.place(
+                trial, other, nodes & other.on.keys()
+            ):
+                return False
+        return self.place(trial, plan, nodes)
+
+    def holds(self, plan: Plan, others: Iterable[Plan], now: float, late_s: float) -> bool:
+        """Whether the unit can still start as planned; pods may end `late_s` later."""
+        with self._cluster.trial() as trial:
+            self.advance(trial, plan, plan.on, plan.start_s + late_s, now)
+            return self.state(trial, plan, others, set(plan.on), now)
+
+    def open_beside(
+        self, plan: Plan, others: Iterable[Plan], pods: Iterable[Pod], rows: Rows, now: float
+    ) -> NodeMask:
+        """Of these rows, those where each of the pods would also fit when the plan starts."""
+        cluster, found = self._cluster, np.zeros(len(rows), dtype=np.bool_)
+        with cluster.trial() as trial:
+            for at, row in enumerate(rows.tolist()):
+                node = cluster.node_at(row).name
+                start = trial.checkpoint()
+                if self.state(trial, plan, others, {node}, now):
+                    found[at] = True
+                else:
+                    trial.rollback(start)
+            views = [self._placements[pod.scheduler].view(pod) for pod in pods]
+            for view in views:
+                found &= view.left[rows]
+        return found

@@ -1,0 +1,275 @@
+"""The planned starts of waiting units: made, checked when something changes, and made again.
+
+A plan that still holds is kept: a start does not move because another one was found.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fairlead.cluster.changes import ANYWHERE
+from fairlead.cluster.cluster import Cluster
+from fairlead.engine.backfill.candidates import Candidates
+from fairlead.engine.backfill.futures import Plan, UnitKey
+from fairlead.engine.backfill.planner import Planner
+from fairlead.model.backfill import BackfillMode, BackfillTerms
+from fairlead.model.errors import PluginFault
+from fairlead.queue.entries import Entry, Pool
+from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.units import Unit
+
+#: What planning may cost in one turn (see `Work.spent`); at least one unit is planned.
+_MOST_WORK = 60_000
+#: Until a unit is planned again for which there was no start.
+_NO_PLAN_S = 30.0
+#: Units for which there was no start, at most; and units beyond the depth that are looked at.
+_MOST_PAUSES = 1024
+_MOST_LOOKED = 32
+
+
+@dataclass(slots=True)
+class PlanScope:
+    """The units that are planned together: of a queue with a mode of its own, or all others."""
+
+    mode: BackfillMode
+    candidates: Candidates
+
+
+class PlanBook:
+    """In the order of their units."""
+
+    def __init__(
+        self, cluster: Cluster, queue: SchedulingQueue, planner: Planner, terms: BackfillTerms
+    ) -> None:
+        self._cluster = cluster
+        self._queue = queue
+        self._planner = planner
+        self._terms = terms
+        self._scopes: dict[str, PlanScope] = {}
+        self._plans: list[Plan] = []
+        #: Units that are not planned before this time.
+        self._pauses: dict[str, float] = {}
+        self._mark = cluster.changes.mark
+        #: Whether another unit may have to be planned; and when all starts were last looked at.
+        self._is_due = False
+        self._improved_s = float("-inf")
+
+    def __bool__(self) -> bool:
+        return bool(self._plans)
+
+    def __iter__(self) -> Iterator[Plan]:
+        return iter(self._plans)
+
+    def before(self, plan: Plan) -> Sequence[Plan]:
+        """Those of units before it."""
+        return self._plans[: self._plans.index(plan)]
+
+    def scope_of(self, _unit: Unit) -> PlanScope:
+        if not self._scopes:
+            self._scopes[""] = PlanScope(self._terms.mode, Candidates(self._queue))
+        return self._scopes[""]
+
+    def refused(self, entry: Entry, order: UnitKey) -> None:
+        """A unit that has no plan may be one of the first."""
+        if self._needs_plan(self.scope_of(entry.unit), order):
+            self._is_due = True
+
+    def nothing_changed(self, since: int) -> None:
+        """All changes since this mark are those of trials."""
+        if self._mark == since:
+            self._mark = self._cluster.changes.mark
+
+    def _needs_plan(self, scope: PlanScope, order: UnitKey) -> bool:
+        """Whether a unit that was refused may be one of the first."""
+        own = [plan for plan in self._plans if self.scope_of(plan.entry.unit) is scope]
+        return len(own) < self._depth(scope) or order < own[-1].order
+
+    def _depth(self, scope: PlanScope) -> int:
+        return self._terms.depth if scope.mode is BackfillMode.CONSERVATIVE else 1
+
+    # -- planning ----------------------------------------------------------------------------
+
+    def renew(self, now: float) -> bool:
+        """Plans follow what has changed; whether one of them is another one now."""
+        before = [plan.planned for plan in self._plans]
+        if self._plans:
+            self._drop_started()
+            self._check(now)
+            self._call(now)
+        if self._is_due:
+            self._is_due = False
+            self._add(now)
+        self._mark = self._cluster.changes.mark
+        return bool(before) and before != [plan.planned for plan in self._plans]
+
+    def _drop_started(self) -> None:
+        """Units that are being bound, or are gone, need no plan."""
+        kept = [plan for plan in self._plans if self._waits(plan.entry)]
+        if len(kept) < len(self._plans):
+            self._plans, self._is_due = kept, True
+
+    def _waits(self, entry: Entry) -> bool:
+        return self.scope_of(entry.unit).candidates.waits(entry)
+
+    def _check(self, now: float) -> None:
+        """Plans whose nodes have changed still hold, or are made again."""
+        changed = self._cluster.changes.since(self._mark)
+        if changed is not None and not changed:
+            return
+        everything = changed is None or ANYWHERE in changed
+        for at, plan in enumerate(self._plans):
+            rows = self._planner.futures.rows_of(plan).tolist()
+            lost = len(rows) < len(plan.on)
+            if not lost and not everything and changed and changed.keys().isdisjoint(rows):
+                continue
+            if lost or not self._holds(plan, at, now):
+                self._plan_again(at, now)
+                return
+        self._improve(now)
+
+    def _holds(self, plan: Plan, at: int, now: float) -> bool:
+        try:
+            return self._planner.futures.holds(
+                plan, self._plans[:at], now, self._terms.resolution_s
+            )
+        except PluginFault:
+            return False
+
+    def _plan_again(self, at: int, now: float) -> None:
+        """This one and those after it."""
+        again, self._plans = self._plans[at:], self._plans[:at]
+        work_until = self._cluster.work.spent + _MOST_WORK
+        for plan in again:
+            made = self._planned(plan.entry, plan.order, now)
+            if made is not None:
+                self._plans.append(made.follow(plan))
+            if self._cluster.work.spent > work_until:
+                break
+        self._is_due = True
+
+    def _improve(self, now: float) -> None:
+        """Units may start earlier than was planned, since others ended early; not too often."""
+        if now - self._improved_s < self._terms.resolution_s / 2:
+            return
+        self._improved_s = now
+        work_until = self._cluster.work.spent + _MOST_WORK
+        for at, plan in enumerate(self._plans):
+            made = self._planned(plan.entry, plan.order, now, self._plans[:at])
+            if made is not None and made.start_s < plan.start_s:
+                self._plans[at] = made.follow(plan)
+                if at + 1 < len(self._plans):
+                    self._plan_again(at + 1, now)
+                return
+            if self._cluster.work.spent > work_until:
+                return
+
+    def _call(self, now: float) -> None:
+        """Units whose start has come are tried; those that are late are planned again."""
+        for at, plan in enumerate(self._plans):
+            if now >= plan.first_start_s + self._terms.hold_s:
+                self._give_up(at, now)
+                return
+            if plan.start_s > now:
+                continue
+            if not plan.called:
+                plan.called = True
+                if plan.entry.pool is Pool.WAITING:
+                    self._queue.wake(plan.entry, "ForceActivate", now=now)
+            elif now >= plan.start_s + self._patience_s:  # what it waited for has not ended
+                self._plan_again(at, now)
+                return
+
+    @property
+    def _patience_s(self) -> float:
+        """How late a unit may start before it is planned again."""
+        return max(1.0, self._terms.resolution_s)
+
+    def _give_up(self, at: int, now: float) -> None:
+        """Room was held for it for too long: others may have it for a while."""
+        plan = self._plans.pop(at)
+        self._pause(plan.entry.unit.key, now, self._terms.hold_s)
+        self._is_due = True
+
+    def _add(self, now: float) -> None:
+        """Plans for the first waiting units that have none."""
+        work_until = self._cluster.work.spent + _MOST_WORK
+        for scope in self._scopes.values():
+            if not self._add_for(scope, self._depth(scope), work_until, now):
+                self._is_due = True
+
+    def _add_for(self, scope: PlanScope, depth: int, work_until: int, now: float) -> bool:
+        """Whether all were looked at."""
+        known = {plan.planned.unit_key: plan for plan in self._plans}
+        count = 0
+        for order, entry in scope.candidates.first(depth + _MOST_LOOKED):
+            key = entry.unit.key
+            if count >= depth:
+                break
+            if key in known:
+                count += 1
+                continue
+            if self._is_paused(key, now) or self._makes_room(entry):
+                continue
+            if self._cluster.work.spent > work_until:
+                return False
+            ahead = [plan for plan in self._plans if plan.order < order]
+            made = self._planned(entry, order, now, ahead)
+            if made is None:
+                self._pause(key, now, _NO_PLAN_S)
+                continue
+            count += 1
+            self._insert(made, scope, depth, now)
+        return True
+
+    def _insert(self, made: Plan, scope: PlanScope, depth: int, now: float) -> None:
+        """Those after it are planned again; of more than the depth the last ones are dropped."""
+        at = sum(plan.order < made.order for plan in self._plans)
+        after = [plan.entry for plan in self._plans[at:]]
+        mine = [p for p in (*self._plans[:at], made) if self.scope_of(p.entry.unit) is scope]
+        room = depth - len(mine)
+        kept = []
+        for plan in self._plans[at:]:
+            own = self.scope_of(plan.entry.unit) is scope
+            if own and room <= 0:
+                continue
+            room -= own
+            kept.append(plan)
+        self._plans = [*self._plans[:at], made, *kept]
+        if after and kept:
+            self._plan_again(at + 1, now)
+
+    def _planned(
+        self, entry: Entry, order: UnitKey, now: float, ahead: Sequence[Plan] | None = None
+    ) -> Plan | None:
+        try:
+            return self._planner.plan(entry, order, self._plans if ahead is None else ahead, now)
+        except PluginFault:  # the attempt itself reports it
+            return None
+
+    def _makes_room(self, entry: Entry) -> bool:
+        """Whether pods are being evicted for it: it needs no plan."""
+        nominations = self._cluster.nominations
+        return bool(nominations) and any(nominations.node_of(pod.uid) for pod in entry.unit.pods)
+
+    def _pause(self, key: str, now: float, length_s: float) -> None:
+        if len(self._pauses) >= _MOST_PAUSES:
+            self._pauses = {k: until_s for k, until_s in self._pauses.items() if until_s > now}
+        if len(self._pauses) < _MOST_PAUSES:
+            self._pauses[key] = now + length_s
+
+    def _is_paused(self, key: str, now: float) -> bool:
+        until_s = self._pauses.get(key)
+        if until_s is not None and until_s <= now:
+            del self._pauses[key]
+        return until_s is not None and now < until_s
+
+    # -- what time brings about --------------------------------------------------------------
+
+    def due_s(self) -> float | None:
+        """When a unit is to start, or is late."""
+        if not self._plans:
+            return None
+        late_s, hold_s = self._patience_s, self._terms.hold_s
+        return min(
+            min(plan.start_s + late_s if plan.called else plan.start_s, plan.first_start_s + hold_s)
+            for plan in self._plans
+        )

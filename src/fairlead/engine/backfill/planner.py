@@ -1,0 +1,297 @@
+"""The first time in the future at which a waiting unit has room, and where.
+
+First by amounts alone, for all rows at once: that is cheap, and shows the first time at which the
+unit could start. Then in a trial: what has ended by then is gone, and the unit is placed by the
+same rules as any other. Nothing changes: the result is a plan.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fairlead.cluster.arrays import NodeMask, PerNode, Rows
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.trial import Trial
+from fairlead.engine.backfill.ends import Ends
+from fairlead.engine.backfill.futures import Futures, Plan, UnitKey
+from fairlead.engine.consolidation.gang_fills import GangFills
+from fairlead.engine.gang_trials import BeyondQuota, ordered
+from fairlead.model.backfill import BackfillTerms, PlannedStart
+from fairlead.model.pods import Pod, PodRequest
+from fairlead.placement.place import Placement
+from fairlead.placement.room_rows import FreeAmounts, PodKind, fitting_pods
+from fairlead.placement.verdicts import Placed
+from fairlead.queue.entries import Entry
+from fairlead.queue.units import Gang, Unit
+
+#: Larger gangs get no planned start: that would take too long in one turn.
+MOST_PODS = 1000
+#: What one plan may cost (see `Work.spent`), and how many times are tried.
+_MOST_WORK = 70_000
+_MOST_TIMES = 24
+#: Rows that are looked at beyond those that are needed.
+_MORE_ROWS = 32
+
+Times = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class EndingPods:
+    """Pods that end, in the order of their ends."""
+
+    at_s: Times
+    rows: Rows
+    #: What each of them takes, a column each, of the amounts that are counted.
+    taken: npt.NDArray[np.int64]
+    uids: Sequence[str]
+    bounded: Sequence[bool]
+
+    def freed(self, until_s: float, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+        """What rows have more by then."""
+        count = int(np.searchsorted(self.at_s, until_s, side="right"))
+        found = np.zeros(shape, dtype=np.int64)
+        for at in range(shape[0]):
+            np.add.at(found[at], self.rows[:count], self.taken[at, :count])
+        return found
+
+
+class Planner:
+    """It looks, and changes nothing."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        placements: Mapping[str, Placement],
+        beyond_quota: BeyondQuota,
+        ends: Ends,
+        terms: BackfillTerms,
+    ) -> None:
+        self._cluster = cluster
+        self._placements = placements
+        self._beyond_quota = beyond_quota
+        self._gangs = GangFills(cluster, placements, beyond_quota)
+        self._ends = ends
+        self._terms = terms
+        self.futures = Futures(cluster, placements, ends)
+
+    def plan(self, entry: Entry, order: UnitKey, ahead: Sequence[Plan], now: float) -> Plan | None:
+        """The first start that delays none of `ahead`; None if there is none within the window."""
+        unit = entry.unit
+        if not 0 < len(unit.pods) <= MOST_PODS:
+            return None
+        kinds = self._kinds(unit)
+        amounts = FreeAmounts(self._cluster, kinds, None)
+        ending = self._ending(unit, amounts, now)
+        until_s = now + self._terms.window_s
+        starts = [plan.end_s for plan in ahead if now < plan.end_s <= until_s]
+        times = lumped(np.concatenate([ending.at_s, np.sort(starts)]), now, self._terms)
+        begin = self._first_by_amounts(times, kinds, amounts, ending)
+        work_until = self._cluster.work.spent + _MOST_WORK
+        for at_s in _some(times[begin:].tolist()):
+            plan = self._at(entry, order, ahead, at_s, kinds, amounts, ending, now)
+            if plan is not None or self._cluster.work.spent > work_until:
+                return plan
+        return None
+
+    def _kinds(self, unit: Unit) -> list[PodKind]:
+        """What it needs at least, the largest first."""
+        pods = list(unit.pods)
+        if isinstance(unit, Gang):
+            pods = ordered(unit)[-max(1, unit.needed) :]
+        counts: Counter[PodRequest] = Counter()
+        first: dict[PodRequest, Pod] = {}
+        for pod in pods:
+            request = self._placements[pod.scheduler].request(pod)
+            counts[request] += 1
+            first.setdefault(request, pod)
+        return [
+            PodKind(each, count, self._placements[first[each].scheduler].reachable(first[each]))
+            for each, count in counts.items()
+        ]
+
+    def _ending(self, unit: Unit, amounts: FreeAmounts, now: float) -> EndingPods:
+        """All that end within the window; those that should have ended are about to."""
+        row_of, until_s = self._cluster.row_of, now + self._terms.window_s
+        evictor = replace(unit.pod, priority=unit.priority)
+        found = []
+        for uid, held in self._cluster.holdings.items():
+            row = row_of.get(held.node)
+            end = self._ends.of(held, now, evictor) if row is not None else None
+            if end is not None and end.at_s <= until_s:
+                found.append((max(end.at_s, now), uid, row, amounts.taken_by(held), end.bounded))
+        self._cluster.work.pods += len(self._cluster.holdings)
+        found.sort(key=lambda each: each[:2])
+        taken = np.array([each[3] for each in found], dtype=np.int64)
+        return EndingPods(
+            np.array([each[0] for each in found], dtype=np.float64),
+            np.array([each[2] for each in found], dtype=np.int64),
+            taken.reshape(len(found), len(amounts.names)).T,
+            [each[1] for each in found],
+            [each[4] for each in found],
+        )
+
+    # -- by amounts --------------------------------------------------------------------------
+
+    def _room(
+        self, kinds: Sequence[PodKind], amounts: FreeAmounts, ending: EndingPods, at_s: float
+    ) -> list[PerNode]:
+        free = amounts.free + ending.freed(at_s, amounts.free.shape)
+        self._cluster.work.ask(free.size)
+        return [
+            np.where(kind.rows, fitting_pods(free, needs, kind.count), 0)
+            for kind, needs in zip(kinds, amounts.needs, strict=True)
+        ]
+
+    def _first_by_amounts(
+        self, times: Times, kinds: Sequence[PodKind], amounts: FreeAmounts, ending: EndingPods
+    ) -> int:
+        """The first of the times at which there could be room; there is more and more of it."""
+        low, high = 0, len(times)
+        while low < high:
+            middle = (low + high) // 2
+            room = self._room(kinds, amounts, ending, float(times[middle]))
+            if all(int(r.sum()) >= kind.count for r, kind in zip(room, kinds, strict=True)):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    # -- in a trial --------------------------------------------------------------------------
+
+    def _at(
+        self,
+        entry: Entry,
+        order: UnitKey,
+        ahead: Sequence[Plan],
+        at_s: float,
+        kinds: Sequence[PodKind],
+        amounts: FreeAmounts,
+        ending: EndingPods,
+        now: float,
+    ) -> Plan | None:
+        """The plan to start at this time, if the unit fits then."""
+        room = self._room(kinds, amounts, ending, at_s)
+        count = int(np.searchsorted(ending.at_s, at_s, side="right"))
+        run_s = self._ends.run_s(entry.unit)
+        end_s = None if run_s is None else at_s + run_s
+        for rows in self._rows(room, kinds, ending.rows[:count]):
+            with self._cluster.trial() as trial:
+                gone = [at for at in range(count) if rows[ending.rows[at]]]
+                for at in gone:
+                    trial.evict(ending.uids[at])
+                placed = self._placed(trial, entry.unit, ahead, at_s, end_s, now)
+            if placed:
+                basis = _basis(gone, ending, {self._cluster.row_of[node] for _, node in placed})
+                nodes = tuple((pod.uid, node) for pod, node in placed)
+                bounded = all(ending.bounded[at] for at in basis)
+                uids = tuple(ending.uids[at] for at in basis)
+                planned = PlannedStart(entry.unit.key, at_s, end_s, nodes, uids, bounded)
+                return Plan(entry, planned, order, _by_node(placed), now, at_s)
+        return None
+
+    def _rows(
+        self, room: Sequence[PerNode], kinds: Sequence[PodKind], freed: Rows
+    ) -> Iterator[NodeMask]:
+        """Rows to free: those with room then for which the fewest pods end; then all of them."""
+        size = self._cluster.columns.size
+        useful = np.logical_or.reduce([each > 0 for each in room])
+        ends = np.bincount(freed, minlength=size)[:size]
+        found = np.flatnonzero(useful & (ends > 0))
+        found = found[np.argsort(ends[found], kind="stable")]
+        most = 2 * sum(kind.count for kind in kinds) + _MORE_ROWS
+        while True:
+            mask = np.zeros(size, dtype=np.bool_)
+            mask[found[:most]] = True
+            yield mask
+            if most >= len(found):
+                return
+            most *= 4
+
+    def _placed(
+        self,
+        trial: Trial,
+        unit: Unit,
+        ahead: Sequence[Plan],
+        at_s: float,
+        end_s: float | None,
+        now: float,
+    ) -> list[tuple[Pod, str]]:
+        """The nodes of its pods, beside units that are planned before it; none if not all fit."""
+        later = []
+        for plan in ahead:
+            if plan.start_s <= at_s < plan.end_s:
+                self.futures.advance(trial, plan, plan.on, at_s, now)
+                if not self.futures.place(trial, plan, plan.on.keys()):
+                    return []
+            elif at_s < plan.start_s and (end_s is None or plan.start_s < end_s):
+                later.append(plan)
+        for pod in unit.pods:
+            trial.suspend_nomination(pod.uid)
+        with self._cluster.limited_to(self._without_rows_of(later)):
+            return self._filled(trial, unit)
+
+    def _without_rows_of(self, plans: Sequence[Plan]) -> NodeMask | None:
+        """Nodes of units that start while this one would run are left to them."""
+        if not plans:
+            return None
+        closed = self._cluster.nodes.named(node for plan in plans for node in plan.on)
+        found: NodeMask = ~closed
+        return found
+
+    def _filled(self, trial: Trial, unit: Unit) -> list[tuple[Pod, str]]:
+        if isinstance(unit, Gang):
+            filling = self._gangs.fill(trial, unit)
+            members = filling.placed if filling.succeeded else ()
+            return [(each.pod, each.placed.node) for each in members]
+        pod = unit.pod
+        if self._beyond_quota(pod):
+            return []
+        verdict = self._placements[pod.scheduler].place(pod, evicts=False)
+        if not isinstance(verdict, Placed) or self._beyond_quota(pod, verdict):
+            return []
+        return [(pod, verdict.node)]
+
+
+def lumped(at_s: Times, now: float, terms: BackfillTerms) -> Times:
+    """Times that are near to each other become one, the last of them.
+
+    The further away they are, the wider apart: by the resolution up to 32 times of it from now,
+    then twice as much for each doubling.
+    """
+    times = np.unique(at_s[(at_s <= now + terms.window_s)])
+    if not len(times) or terms.resolution_s <= 0:
+        return times
+    ahead = np.maximum(times - now, 0.0) / terms.resolution_s
+    coarse = np.exp2(np.maximum(0.0, np.floor(np.log2(np.maximum(ahead, 1.0))) - 4))
+    bucket = np.ceil(ahead / coarse) * coarse
+    last = np.append(bucket[1:] != bucket[:-1], True)
+    found: Times = times[last]
+    return found
+
+
+def _some(times: Sequence[float]) -> Iterator[float]:
+    """The first ones, then fewer and fewer, the last one included."""
+    step, at = 1, 0
+    for number in range(_MOST_TIMES):
+        if at >= len(times):
+            return
+        yield times[at]
+        step = step if number < _MOST_TIMES // 2 else 2 * step
+        is_last = at == len(times) - 1
+        at = min(at + step, len(times) - 1)
+        if is_last:
+            return
+
+
+def _basis(gone: Sequence[int], ending: EndingPods, rows: set[int]) -> list[int]:
+    return [at for at in gone if int(ending.rows[at]) in rows]
+
+
+def _by_node(placed: Sequence[tuple[Pod, str]]) -> dict[str, tuple[Pod, ...]]:
+    found: dict[str, tuple[Pod, ...]] = {}
+    for pod, node in placed:
+        found[node] = (*found.get(node, ()), pod)
+    return found

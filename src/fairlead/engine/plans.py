@@ -1,0 +1,154 @@
+"""Planned starts of waiting units, and which other units may start before them.
+
+The first waiting unit that no node fits gets a start and a place in the future, or several do. It
+comes from when running units end, by the same placement as any other decision. A unit that comes
+after it may start now if it ends before that start, or where the planned unit fits beside it.
+Without backfill nothing of this exists.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.cluster import Cluster
+from fairlead.engine.attempts import Attempt, Outcome
+from fairlead.engine.backfill.attempts import LimitedAttempts
+from fairlead.engine.backfill.ends import Ends, KnowsRunTimes
+from fairlead.engine.backfill.futures import Plan, UnitKey
+from fairlead.engine.backfill.limits import PLANNED, Limit, Limits, delay_refusal
+from fairlead.engine.backfill.plan_book import PlanBook
+from fairlead.engine.backfill.planner import Planner
+from fairlead.engine.reasons import WAITING_FOR_PLANNED_START
+from fairlead.engine.requeuer import Requeuer
+from fairlead.model.backfill import BackfillMode, BackfillTerms, PlannedStart
+from fairlead.model.pods import Pod
+from fairlead.placement.place import Placement
+from fairlead.queue.entries import Entry
+from fairlead.queue.order import PrioritySort, QueueOrder
+from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.units import Unit
+
+
+class Plans:
+    """One for each engine."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        queue: SchedulingQueue,
+        placements: Mapping[str, Placement],
+        requeuer: Requeuer,
+        run_times: KnowsRunTimes,
+        terms: BackfillTerms,
+        order: QueueOrder | None,
+        utc_s: Callable[[float], float],
+    ) -> None:
+        self._cluster = cluster
+        self._queue = queue
+        self._placements = placements
+        self._requeuer = requeuer
+        self._terms = terms
+        self._order = None if order is None or isinstance(order, PrioritySort) else order
+        self._utc_s = utc_s
+        self._ends = Ends(cluster, run_times, terms, utc_s)
+        planner = Planner(cluster, placements, requeuer.beyond_quota, self._ends, terms)
+        self._book = PlanBook(cluster, queue, planner, terms)
+        self._limits = Limits(cluster, planner.futures)
+        self.attempts = LimitedAttempts(cluster, self._limits)
+        self._now = 0.0
+        if self.is_enabled:
+            requeuer.open_rows = self._open_rows
+            requeuer.more_of_class = self._more_of_class
+
+    @property
+    def is_enabled(self) -> bool:
+        return self._terms.mode is not BackfillMode.NONE
+
+    @property
+    def are_made(self) -> bool:
+        return bool(self._book)
+
+    def __iter__(self) -> Iterator[PlannedStart]:
+        return (plan.planned for plan in self._book)
+
+    def start_of(self, unit_key: str) -> PlannedStart | None:
+        """The planned start of a waiting unit."""
+        return next((planned for planned in self if planned.unit_key == unit_key), None)
+
+    def renew(self, now: float) -> None:
+        """Before the next unit is tried: plans follow what has changed."""
+        self._now = now
+        if self._book.renew(now):
+            self._requeuer.freed.add(PLANNED)
+
+    def due_s(self) -> float | None:
+        """When a unit is to start, or is late."""
+        return self._book.due_s()
+
+    def tried(self, entry: Entry, attempt: Attempt) -> None:
+        """A unit was tried: if no node fits it, or it would delay another, it may get a plan."""
+        if attempt.outcome is Outcome.HELD_BACK:
+            if entry.held_back_as != WAITING_FOR_PLANNED_START:
+                return
+        elif attempt.outcome is not Outcome.UNSCHEDULABLE:
+            return
+        if self._book.scope_of(entry.unit).candidates.add(entry, self._order_of):
+            self._book.refused(entry, self._order_of(entry))
+
+    def _order_of(self, entry: Entry) -> UnitKey:
+        unit = entry.unit
+        ticket = self._book.scope_of(unit).candidates.ticket(entry)
+        if self._order is not None:
+            return *self._order.active(entry), ticket
+        return -unit.priority, entry.first_queued_s, ticket
+
+    def _more_of_class(self, unit: Unit) -> str:
+        """What makes a difference to planned starts, and is not part of a request."""
+        return f"|{self._ends.run_s(unit)}|{self._ends.is_filler(unit.pod):d}"
+
+    # -- which units may start ---------------------------------------------------------------
+
+    def limit(self, entry: Entry, now: float) -> Limit | None:
+        """What the unit must leave free; None: nothing."""
+        unit, mark = entry.unit, self._cluster.changes.mark
+        plans = self._hindered(unit, self._order_of(entry), now)
+        if not plans:
+            return None
+        pods = self._different(unit)
+        rows, strict = self._limits.rows(plans, pods, self._fits(pods), now)
+        self._book.nothing_changed(mark)
+        first_s = min(plan.start_s for plan, _ in plans)
+        return Limit(rows, strict, plans, delay_refusal(self._utc_s(first_s)))
+
+    def _hindered(
+        self, unit: Unit, order: UnitKey, now: float
+    ) -> list[tuple[Plan, Sequence[Plan]]]:
+        """Plans of units before it that it could delay, each with those before."""
+        run_s = self._ends.run_s(unit)
+        end_s = float("inf") if run_s is None else now + run_s + self._terms.margin_s
+        return [
+            (plan, self._book.before(plan))
+            for plan in self._book
+            if plan.order < order
+            and plan.start_s < end_s
+            and not all(self._ends.yields(pod, plan.evictor) for pod in unit.pods)
+        ]
+
+    def _different(self, unit: Unit) -> list[Pod]:
+        """One pod for each request."""
+        found = {self._placements[pod.scheduler].request(pod): pod for pod in unit.pods}
+        return list(found.values())
+
+    def _fits(self, pods: Sequence[Pod]) -> NodeMask:
+        masks = [self._placements[pod.scheduler].view(pod).left for pod in pods]
+        found: NodeMask = np.logical_or.reduce(masks)
+        return found
+
+    def _open_rows(self, unit: Unit) -> NodeMask | None:
+        """The rows that a waiting unit may use; None: all."""
+        if not self._book:
+            return None
+        entry = self._queue.gang(unit.key) or self._queue.get(unit.key)
+        limit = self.limit(entry, self._now) if entry else None
+        return limit.rows if limit else None

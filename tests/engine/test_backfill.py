@@ -1,0 +1,214 @@
+"""Units that start before others only if they do not delay them."""
+
+import pytest
+
+from builders import a_node
+from fairlead.engine.events import NodeGone, PodGone
+from fairlead.engine.reasons import WAITING_FOR_PLANNED_START
+from fairlead.model.backfill import FILLER, BackfillMode, BackfillTerms
+from fairlead.model.run_times import RunTime
+from timed_world import EXACT, TimedWorld, a_job
+
+
+def eight_nodes(terms: BackfillTerms = EXACT) -> TimedWorld:
+    """One GPU each."""
+    return TimedWorld(*(a_node(f"n{at}", gpus=1) for at in range(8)), terms=terms)
+
+
+def with_head(head: int, terms: BackfillTerms = EXACT) -> TimedWorld:
+    """R1 holds 6 nodes until 10, and the head waits."""
+    world = eight_nodes(terms)
+    world.submit(*a_job("r1", 6, 10))
+    world.submit(*a_job("head", head, 5))
+    return world
+
+
+def test_the_head_is_planned_for_when_there_is_room() -> None:
+    world = with_head(8)
+    assert world.planned_s("head", 8) == 10
+    planned = world.engine.plans.start_of("fairlead/default/head")
+    assert planned is not None
+    assert planned.bounded
+    assert planned.end_s == 15
+    assert sorted(planned.basis) == [f"r1-{at}" for at in range(6)]
+    assert len({node for _, node in planned.nodes}) == 8
+
+
+def test_a_unit_that_ends_in_time_starts_and_a_longer_one_waits() -> None:
+    world = with_head(8)
+    world.submit(*a_job("b2", 2, 11))
+    assert not world.runs("b2")
+    assert world.failures["b2-0"].reason == WAITING_FOR_PLANNED_START
+    assert "planned for 1970-01-01T00:00:10Z" in world.failures["b2-0"].message
+    world.submit(*a_job("b1", 2, 10))
+    assert world.runs("b1")
+    world.run_until(100)
+    assert world.start_of("head") == 10
+    assert world.start_of("b2") == 15
+
+
+def test_one_node_more_is_for_any_run_time_and_a_second_is_not() -> None:
+    world = with_head(7)
+    assert world.planned_s("head", 7) == 10
+    world.submit(*a_job("long", 1, 1000))
+    assert world.runs("long")
+    world.submit(*a_job("too-long", 1, 11))
+    assert not world.runs("too-long")
+    assert world.failures["too-long"].reason == WAITING_FOR_PLANNED_START
+    world.submit(*a_job("short", 1, 10))
+    assert world.runs("short")
+    world.run_until(10)
+    assert world.start_of("head") == 10
+
+
+def test_a_service_waits_as_the_longest_unit_does() -> None:
+    world = with_head(8)
+    world.submit(*a_job("service", 1, None))
+    assert not world.runs("service")
+    world.run_until(15)
+    assert world.start_of("head") == 10
+    assert world.start_of("service") == 15
+
+
+def test_without_backfill_the_head_is_passed() -> None:
+    world = with_head(8, BackfillTerms())
+    world.submit(*a_job("b2", 2, 11))
+    assert world.runs("b2")
+    assert world.planned_s("head", 8) is None
+
+
+def test_a_head_behind_units_without_an_end_holds_nothing() -> None:
+    world = eight_nodes()
+    world.submit(*a_job("r1", 6, None))
+    world.submit(*a_job("head", 8, 5))
+    assert world.planned_s("head", 8) is None
+    world.submit(*a_job("b", 2, 1000))
+    assert world.runs("b")
+
+
+def test_units_without_an_end_may_be_taken_to_end_some_time() -> None:
+    """And when they do not, the head gives the room back after a limit."""
+    terms = BackfillTerms(BackfillMode.EASY, resolution_s=0.0, unknown_s=60.0, hold_s=600.0)
+    world = eight_nodes(terms)
+    world.submit(*a_job("r1", 6, None))
+    world.submit(*a_job("head", 8, 5))
+    assert world.planned_s("head", 8) == 60
+    world.submit(*a_job("b", 2, 1000))
+    assert not world.runs("b")
+    world.run_until(5000)
+    assert 600 < world.start_of("b") < 1300
+    assert not world.runs("head")
+
+
+def test_a_higher_priority_goes_first_and_the_head_is_planned_again() -> None:
+    world = with_head(8)
+    world.submit(*a_job("urgent", 2, 100, priority=10))
+    assert world.runs("urgent")
+    assert world.planned_s("head", 8) == 100
+    world.submit(*a_job("b", 6, 50))  # r1 still runs
+    world.run_until(10)
+    assert world.runs("b")
+    world.run_until(200)
+    assert world.start_of("head") == 100
+
+
+def test_a_head_that_ends_early_lets_others_go_at_once() -> None:
+    world = with_head(8)
+    world.submit(*a_job("b", 2, 11))
+    assert not world.runs("b")
+    world.end(*(f"head-{at}" for at in range(8)))
+    world.work()
+    assert world.runs("b")
+
+
+def test_the_start_moves_earlier_when_units_end_early() -> None:
+    world = eight_nodes()
+    world.submit(*a_job("r1", 3, 10), runs_s=4)
+    world.submit(*a_job("r2", 3, 20))
+    world.submit(*a_job("head", 8, 5))
+    assert world.planned_s("head", 8) == 20
+    world.submit(*a_job("next", 5, 5))
+    assert not world.runs("next")
+    world.run_until(4)
+    assert world.runs("next")  # it ends before 20
+
+
+def test_the_head_is_planned_again_when_its_node_is_gone() -> None:
+    world = TimedWorld(*(a_node(f"n{at}", gpus=2) for at in range(4)))
+    world.submit(*a_job("r1", 4, 10, gpus=1))
+    world.submit(*a_job("r2", 4, 30, gpus=1))
+    world.submit(*a_job("head", 2, 5, gpus=2))
+    before = world.engine.plans.start_of("fairlead/default/head")
+    assert before is not None
+    lost = before.nodes[0][1]
+    for pod in [pod for pod in world.pods.values() if pod.node == lost]:
+        del world.pods[pod.uid]
+        world.tell(PodGone(pod))
+    world.tell(NodeGone(lost))
+    world.work()
+    after = world.engine.plans.start_of("fairlead/default/head")
+    assert after is None or lost not in {node for _, node in after.nodes}
+    world.run_until(100)
+    assert world.runs("head")
+
+
+def test_an_overrun_is_corrected_and_the_head_keeps_its_room() -> None:
+    """The run time of r1 was too short: the start is planned again, a few times at most."""
+    world = eight_nodes()
+    world.submit(*a_job("r1", 6, None, run_time=RunTime(estimate_s=10, source="test")), runs_s=75)
+    world.submit(*a_job("head", 8, 5))
+    starts = [world.planned_s("head", 8)]
+    world.submit(*a_job("b", 2, 70))
+    assert not world.runs("b")
+    for at in range(1, 75):
+        world.run_until(at)
+        if world.planned_s("head", 8) != starts[-1]:
+            starts.append(world.planned_s("head", 8))
+    assert starts[0] == 10
+    assert len(starts) <= 6
+    world.run_until(75)
+    assert world.start_of("head") == 75
+
+
+def test_a_filler_starts_for_any_time_and_is_evicted_for_the_head() -> None:
+    world = eight_nodes()
+    world.submit(*a_job("r1", 6, 10, priority=5))
+    world.submit(*a_job("head", 8, 5, priority=5))
+    world.submit(*a_job("plain", 1, None))
+    assert not world.runs("plain")
+    world.submit(*a_job("filler", 1, None, annotations={FILLER: "true"}))
+    assert world.runs("filler")
+    assert world.planned_s("head", 8) == 10
+    world.run_until(10)
+    assert [victim.name for evict in world.evictions for victim in evict.victims] == ["filler"]
+    world.evict_all()
+    world.work()
+    assert world.start_of("head") == 10
+
+
+def test_a_filler_of_equal_priority_waits() -> None:
+    world = with_head(8)
+    world.submit(*a_job("filler", 1, None, annotations={FILLER: "true"}))
+    assert not world.runs("filler")
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_shares_of_gpus_are_kept_free(size: int) -> None:
+    """A share that runs past the start goes to the GPU that the head does not need."""
+    world = TimedWorld(a_node("n0", gpus=2))
+    world.submit(*a_job("r", 1, 10, gpus=1))
+    world.submit(*a_job("head", 1, 5, gpus=2))
+    assert world.planned_s("head", 1) == 10
+    world.submit(*a_job("share", size, 11, gpus=1))
+    assert not world.runs("share")
+
+
+def test_units_that_are_held_back_are_quiet() -> None:
+    world = with_head(8)
+    world.submit(*a_job("b", 2, 50))
+    attempts = world.engine.queue.gang("fairlead/default/b")
+    assert attempts is not None
+    before = attempts.attempts
+    for at in range(1, 10):
+        world.run_until(at)
+    assert attempts.attempts == before
