@@ -6,9 +6,11 @@ from dataclasses import replace
 from builders import a_node, a_pod, an_engine, see
 from fairlead.engine import events
 from fairlead.engine.instructions import Bind
+from fairlead.model.gpus import GpuRequest
 from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS, QueueSpec, Sharing, UnitOrder
 from fairlead.model.run_times import RunTime
+from fairlead.model.unit_kinds import UnitKind
 from fairlead.queue.entries import Pool
 from fairlead.queue.quotas.estimates import DEADLINE
 
@@ -234,6 +236,17 @@ def test_the_shortest_is_first_until_a_longer_one_has_waited_long() -> None:
     short = next(iter(scene.engine.cluster.holdings.values())).pod
     scene.end(short)
     assert scene.started() == ["long"]
+
+
+def test_what_like_units_took_is_an_estimate_too() -> None:
+    scene = Contention(1, a_queue("red", order=UnitOrder.SHORTEST_FIRST))
+    for name, ran_s in (("eval", 300.0), ("train", 7200.0)) * 4:
+        kind = UnitKind("default", f"Job/{name}-#", "", 1000)
+        scene.engine.handle(events.RunEnded(kind, ran_s, succeeded=True), now=0.0)
+    asks = {"gpu_request": GpuRequest(1), "gpus": 0}
+    for name in ("train-1", "eval-1"):
+        scene.create("red", name, controller=f"Job/{name}", **asks)
+    assert scene.started(1) == ["eval-1"]
 
 
 def test_the_earliest_deadline_is_first() -> None:

@@ -49,6 +49,7 @@ from fairlead.engine.requeuer import Requeuer
 from fairlead.engine.run_times import RunTimes
 from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
 from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
+from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.gpus import Grant
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
@@ -118,7 +119,7 @@ class Engine:
         #: The time of day, in seconds since 1970, minus `now`; the driver sets it.
         self.wall_offset_s = 0.0
         #: How long units run.
-        self.run_times = RunTimes(self._holding_of, lambda: self.wall_offset_s)
+        self.run_times = RunTimes(self._holding_of, lambda: self.wall_offset_s, self._gang_spec_of)
         self._begin()
         #: Whether to record why each pod was placed on its node.
         self.keeps_records = False
@@ -137,7 +138,13 @@ class Engine:
             self.cluster, self.queue, self._placements, self.in_flight.evicting, self._quota
         )
         #: Queues of teams.
-        self.queues = Queues(self.cluster, self.queue, self._requeuer, lambda: self.wall_offset_s)
+        self.queues = Queues(
+            self.cluster,
+            self.queue,
+            self._requeuer,
+            lambda: self.wall_offset_s,
+            self.run_times.expected_s,
+        )
         self._evictions = Evictions(self.cluster, self.queue, self.in_flight, self._requeuer)
         self._binds = Binds(self.cluster, self._encode)
         self._gangs = Gangs(
@@ -172,6 +179,9 @@ class Engine:
             self.utc_s,
         )
         self._gangs.leave_room(self.plans.attempts)
+
+    def _gang_spec_of(self, said: Membership) -> GangSpec:
+        return self._gangs.spec_of(said)
 
     def _holding_of(self, uid: str) -> Holding | None:
         return self.cluster.holdings.get(uid)
@@ -227,6 +237,8 @@ class Engine:
                 return self._pod_gone(pod, now)
             case events.PodRejected(pod, message):
                 return self._pod_rejected(pod, message, now)
+            case events.RunEnded():
+                self.run_times.ended(event)
             case events.ReleaseOverdue(uid):
                 return self._release_overdue(uid)
             case events.ReservationIdle(name, number):
@@ -476,6 +488,8 @@ class Engine:
         return self._requeuer.leave_queue(pod.uid)
 
     def _finished(self, pod: Pod, now: float) -> list[Instruction]:
+        if pod.started and pod.uid in self.cluster.holdings:
+            self.run_times.finished(pod, now)
         made = self._lose_pod(pod, now)
         if pod.gang:
             self._gangs.count(pod, now)
@@ -494,6 +508,8 @@ class Engine:
 
     def _pod_gone(self, pod: Pod, now: float) -> list[Instruction]:
         held = self.cluster.holdings.get(pod.uid)
+        if held is not None and pod.deleting and pod.run_time is not None:
+            self.run_times.finished(pod, now)
         made = self._lose_pod(pod, now)
         releases.keep(self.cluster, held, pod, now)
         return made

@@ -17,6 +17,7 @@ from fairlead.model.readings import NodeReadings
 from fairlead.model.selectors import LabelSelector
 from fairlead.model.storage import StorageObject
 from fairlead.model.topology import Topology
+from fairlead.model.unit_kinds import UnitKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,20 @@ class ServerKnown:
     """The API server's version is known: behave like its kube-scheduler. Comes before all else."""
 
     behaviour: Behaviour
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """How long a pod ran that has ended, for units like it."""
+
+    kind: UnitKind
+    ran_s: float
+    #: It ended by itself, without a failure.
+    succeeded: bool
+    #: The gang that it was a member of, and when it started: one of its members is enough.
+    gang: str = ""
+    #: How long it had declared to run.
+    declared_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +325,7 @@ Event = (
     | PodSeen
     | PodGone
     | PodRejected
+    | RunEnded
     | ReleaseOverdue
     | ReservationIdle
     | ReservationsPaused

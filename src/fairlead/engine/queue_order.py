@@ -42,8 +42,9 @@ class QueueOrdering:
         key_of: Callable[[Pod], str],
         charge_of: Callable[[PodRequest], Amounts],
         wall_offset_s: Callable[[], float],
+        expected_s: Callable[[Unit], float | None],
     ) -> None:
-        self.wall_offset_s = wall_offset_s
+        self.wall_offset_s, self.expected_s = wall_offset_s, expected_s
         self._cluster, self._tree, self._used = cluster, tree, used
         self._key_of, self._charge_of = key_of, charge_of
         self.shares = FairShares(tree, used, asked)
@@ -189,7 +190,7 @@ class QueueOrdering:
             first: tuple[float, ...] = ()
             if order is UnitOrder.FAIR:
                 first = (self.used_in(key, entry.unit.pod.namespace),)
-            return *first, *unit_key(order, by_priority, entry, self.wall_offset_s())
+            return *first, *unit_key(order, by_priority, entry, self)
 
         return sorted(entries, key=place)
 

@@ -47,9 +47,13 @@ class Queues:
         queue: SchedulingQueue,
         requeuer: Requeuer,
         wall_offset_s: Callable[[], float],
+        expected_s: Callable[[Unit], float | None],
     ) -> None:
-        """`wall_offset_s` says the time since 1970 at which the clock of the engine is 0."""
-        self._wall_offset_s = wall_offset_s
+        """`wall_offset_s` says the time since 1970 at which the clock of the engine is 0.
+
+        `expected_s` says how long a waiting unit will run; None: nothing is known.
+        """
+        self._wall_offset_s, self._expected_s = wall_offset_s, expected_s
         self._cluster = cluster
         self._queue = queue
         self._requeuer = requeuer
@@ -87,6 +91,7 @@ class Queues:
             self.names.of,
             self._charges.of_request,
             self._wall_offset_s,
+            self._expected_s,
         )
         order.past_of = self.meters.fraction
         return order

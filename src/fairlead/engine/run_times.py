@@ -1,92 +1,186 @@
-"""How long units run: what waiting ones will take, and when running ones end."""
+"""How long units run: what waiting ones will take, and when running ones end.
 
+What a pod declares comes first, corrected by what like units that declared something came to. Of
+pods with GPUs that declare nothing, what like units took is expected.
+"""
+
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
 
 from fairlead.cluster.holdings import Holding
+from fairlead.engine import run_dumps
+from fairlead.engine.events import RunEnded
+from fairlead.engine.run_ends import Expectation, end_of
+from fairlead.engine.run_forecasts import RunForecast
+from fairlead.engine.run_history import RunHistory
 from fairlead.model.consolidation import time_of
+from fairlead.model.gangs import GangSpec, Membership
+from fairlead.model.gpu_parts import milli_of_request
 from fairlead.model.pods import Pod
-from fairlead.model.run_times import RunEnd, RunTime
+from fairlead.model.run_times import LEARNED, RunEnd, RunTime
+from fairlead.model.unit_kinds import LONGEST_IMAGE, UnitKind, name_pattern
 from fairlead.queue.units import Unit
 
-#: The range of an estimate of which there is no record, in parts of it.
-_SHORTEST, _LONGEST = 0.5, 2.0
-#: A kubelet that ends a pod needs some time.
-_GRACE_S = 60.0
+#: Controllers whose pods run until they are deleted.
+SERVICES = frozenset(
+    {"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Node", "Deployment"}
+)
+#: Declared run times are corrected if half of the last ones were wrong by more.
+_TOLERATED = 1.5
+#: Gangs of which a member has been learned from.
+MOST_GANGS = 1024
+_NOTHING = RunTime()
+#: Of a time as the API server writes it, up to the minute.
+_MINUTE = len("2026-11-16T12:30")
 
 
 class RunTimes:
-    """What pods declare. It reads no clock: `now` is that of the engine."""
+    """It reads no clock: `now` is that of the engine."""
 
     def __init__(
-        self, holding_of: Callable[[str], Holding | None], wall_offset_s: Callable[[], float]
+        self,
+        holding_of: Callable[[str], Holding | None],
+        wall_offset_s: Callable[[], float],
+        spec_of: Callable[[Membership], GangSpec],
     ) -> None:
-        self._holding_of, self._wall_offset_s = holding_of, wall_offset_s
+        self._holding_of, self._wall_offset_s, self._spec_of = holding_of, wall_offset_s, spec_of
+        self.history = RunHistory()
+        self._gangs: OrderedDict[str, None] = OrderedDict()
+
+    # -- what is expected --------------------------------------------------------------------
 
     def of(self, unit: Unit) -> RunTime | None:
         """What a waiting unit will take; None: nothing is known."""
-        return _longest(map(self.of_pod, unit.pods))
+        found = self.expectation(unit)
+        return None if found is None else found.known
+
+    def expected_s(self, unit: Unit) -> float | None:
+        """The same, as one number."""
+        found = self.expectation(unit)
+        return None if found is None else found.expected_s
 
     def of_pod(self, pod: Pod) -> RunTime | None:
         """What one pod takes; None: nothing is known."""
-        declared = pod.run_time
-        return declared if declared is not None and declared.expected_s is not None else None
+        found = self._expectation(pod)
+        return None if found is None else found.known
 
     def quantiles(self, unit: Unit) -> tuple[float, float, float] | None:
         """How long it runs at least, as expected, and at most, in 8 of 10 cases."""
-        known = self.of(unit)
-        return None if known is None else _range(known)
+        found = self.expectation(unit)
+        return None if found is None else (found.least_s, found.expected_s, found.most_s)
+
+    def expectation(self, unit: Unit) -> Expectation | None:
+        """That of the pod that takes longest; None if one of them runs for ever."""
+        return _longest(map(self._expectation, unit.pods))
+
+    def forecast(self, pod: Pod) -> RunForecast | None:
+        """What like units took; None: too few have ended."""
+        kind = self.kind_of(pod)
+        return None if kind is None else self.history.forecast(kind)
 
     def end_s(self, pod_uid: str, *, now: float) -> RunEnd | None:
         """When a pod that holds a place ends; None if nothing is known, as of services."""
         held = self._holding_of(pod_uid)
-        known = None if held is None else self.of_pod(held.pod)
-        if held is None or known is None:
+        expected = None if held is None else self._expectation(held.pod)
+        if held is None or expected is None:
             return None
-        return _end(known, self._started(held.pod, now), now)
+        return end_of(expected, self._started(held.pod, now), now, partial(self._beyond, held.pod))
+
+    def _expectation(self, pod: Pod) -> Expectation | None:
+        declared, kind = pod.run_time or _NOTHING, self.kind_of(pod)
+        if kind is None:
+            return Expectation.declared(declared) if declared.expected_s is not None else None
+        if declared.estimate_s is not None:
+            return self._corrected(declared, declared.estimate_s, kind)
+        found = self.history.forecast(kind)
+        if found is not None:
+            source = f"{LEARNED} and {declared.source}" if declared.source else LEARNED
+            known = replace(declared, estimate_s=found.expected_s, source=source)
+            return Expectation.within(known, found.least_s, found.most_s)
+        return Expectation.declared(declared) if declared.expected_s is not None else None
+
+    def _corrected(self, declared: RunTime, estimate_s: float, kind: UnitKind) -> Expectation:
+        ratios = self.history.ratios(kind)
+        if ratios is None or 1 / _TOLERATED <= ratios[1] <= _TOLERATED:
+            return Expectation.declared(declared, ratios)
+        source = f"{declared.source}, corrected"
+        known = replace(declared, estimate_s=estimate_s * ratios[1], source=source)
+        return Expectation.declared(known, ratios)
+
+    def _beyond(self, pod: Pod, ran_s: float) -> float | None:
+        kind = self.kind_of(pod)
+        return None if kind is None else self.history.beyond(kind, ran_s)
 
     def _started(self, pod: Pod, now: float) -> float:
         """On the clock of the engine. A pod that has not started does so at once."""
         wall_s = time_of(pod.started)
         return now if wall_s is None else min(now, wall_s - self._wall_offset_s())
 
+    # -- what is learned ---------------------------------------------------------------------
 
-def _longest(known: Iterable[RunTime | None]) -> RunTime | None:
+    def kind_of(self, pod: Pod) -> UnitKind | None:
+        """What it has in common with units like it; None: it is not learned from."""
+        asked = pod.request.gpu_request
+        if asked is None or pod.controller.partition("/")[0] in SERVICES:
+            return None
+        pods = self._spec_of(pod.gang).minimum if pod.gang else 1
+        name = name_pattern(pod.controller or f"Pod/{pod.name}")
+        image = pod.images[-1][:LONGEST_IMAGE] if pod.images else ""
+        return UnitKind(pod.namespace, name, image, pods * milli_of_request(asked, 0))
+
+    def run_of(self, pod: Pod, ran_s: float, *, succeeded: bool) -> RunEnded | None:
+        """What can be learned from a pod that has ended; None: nothing."""
+        kind, declared = self.kind_of(pod), pod.run_time
+        if kind is None:
+            return None
+        gang = f"{pod.gang.gang} {pod.started[:_MINUTE]}" if pod.gang else ""
+        return RunEnded(kind, ran_s, succeeded, gang, declared.estimate_s if declared else None)
+
+    def finished(self, pod: Pod, now: float) -> None:
+        """A pod that held its place has ended, by itself, with or without success, or deleted."""
+        if pod.started and (ended := self._run_until(pod, now)) is not None:
+            self.ended(ended)
+
+    def ended(self, run: RunEnded) -> None:
+        """Runs that failed are no example, but show that what was declared was too short."""
+        judges = run.declared_s is not None and (run.succeeded or run.ran_s > run.declared_s)
+        if not (run.succeeded or judges) or self._is_known(run.gang):
+            return
+        if run.declared_s is not None and judges:
+            self.history.learn_declared(run.kind, run.declared_s, run.ran_s)
+        if run.succeeded:
+            self.history.learn(run.kind, run.ran_s)
+
+    def dump(self) -> bytes:
+        """What was learned; at most `run_dumps.LARGEST_DUMP` bytes."""
+        return run_dumps.dump(self.history)
+
+    def load(self, data: bytes) -> None:
+        """Takes what another has learned in place of what was learned here. Raises ValueError."""
+        self.history = run_dumps.load(data)
+
+    def _run_until(self, pod: Pod, now: float) -> RunEnded | None:
+        succeeded = pod.finished and not pod.failed
+        return self.run_of(pod, now - self._started(pod, now), succeeded=succeeded)
+
+    def _is_known(self, gang: str) -> bool:
+        """Whether a member of the gang has been learned from; now one has."""
+        if not gang or gang not in self._gangs:
+            self._gangs |= {gang: None} if gang else {}
+            if len(self._gangs) > MOST_GANGS:
+                self._gangs.popitem(last=False)
+            return False
+        return True
+
+
+def _longest(known: Iterable[Expectation | None]) -> Expectation | None:
     """A unit has ended when its last pod has."""
-    last: RunTime | None = None
+    last: Expectation | None = None
     for each in known:
         if each is None:
             return None
-        if last is None or (each.expected_s or 0.0) > (last.expected_s or 0.0):
+        if last is None or each.expected_s > last.expected_s:
             last = each
     return last
-
-
-def _range(known: RunTime) -> tuple[float, float, float]:
-    expected_s, bound_s = known.expected_s or 0.0, known.bound_s
-    latest_s = _LONGEST * expected_s
-    return _SHORTEST * expected_s, expected_s, min(latest_s, bound_s or latest_s)
-
-
-def _end(known: RunTime, started_s: float, now: float) -> RunEnd:
-    ran_s, (least_s, expected_s, most_s) = now - started_s, _range(known)
-    bounded = _is_bounded(known, ran_s)
-    overdue = ran_s >= expected_s
-    if overdue:
-        least_s, expected_s, most_s = ran_s, _extended(expected_s, ran_s), 2 * most_s
-    if bounded and known.bound_s is not None:
-        expected_s, most_s = max(ran_s, min(expected_s, known.bound_s)), known.bound_s
-    latest_s = started_s + max(most_s, expected_s)
-    return RunEnd(max(now, started_s + least_s), started_s + expected_s, latest_s, bounded, overdue)
-
-
-def _is_bounded(known: RunTime, ran_s: float) -> bool:
-    """A unit that runs longer than its bound has none any more."""
-    grace_s = _GRACE_S if known.enforced else 0.0
-    return known.bound_s is not None and ran_s < known.bound_s + grace_s
-
-
-def _extended(expected_s: float, ran_s: float) -> float:
-    """Doubled until it is longer: plans change once for each doubling, not all the time."""
-    while expected_s <= ran_s:
-        expected_s *= 2
-    return expected_s

@@ -1,26 +1,15 @@
-"""How long a unit will run, and when it is to be done, as its pods say."""
+"""When a unit is to be done, as its pods say."""
 
 from datetime import UTC, datetime
 
-from fairlead.model.pods import Pod
 from fairlead.queue.units import Unit
 
 DEADLINE = "fairlead.dev/deadline"
 
-#: What a unit that says nothing is taken for.
+#: How long a unit is taken to run of which nothing is known.
 UNKNOWN_S = 86400.0
 
 _LONGEST_WORD = 64
-
-
-def expected_s(unit: Unit) -> float:
-    """The longest that one of its pods declares."""
-    return max((_expected(pod) for pod in unit.pods), default=UNKNOWN_S)
-
-
-def _expected(pod: Pod) -> float:
-    declared = pod.run_time.expected_s if pod.run_time else None
-    return UNKNOWN_S if declared is None else declared
 
 
 def deadline_s(unit: Unit) -> float | None:

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from fairlead.queue.quotas.ageing import WaitingUnits
+from fairlead.queue.quotas.unit_order import UnitTimes
 from fairlead.queue.units import Unit
 
 
-class QueueFacts(WaitingUnits, Protocol):
+class QueueFacts(WaitingUnits, UnitTimes, Protocol):
     """What the order must know of the units and of the queues."""
 
     def asked_by(self, unit: Unit) -> Mapping[str, int]:
@@ -20,8 +21,4 @@ class QueueFacts(WaitingUnits, Protocol):
 
     def is_nominated(self, unit: Unit) -> bool:
         """Whether a pod of it waits for others to leave a node."""
-        ...
-
-    def wall_offset_s(self) -> float:
-        """The time since 1970 at which the clock of the queue is 0."""
         ...

@@ -288,10 +288,10 @@ class QueuePool:
         spec = self._tree.get(key)
         order = spec.order if spec else UnitOrder.PRIORITY
         if order is UnitOrder.STRICT_FIFO:
-            return InTurn(self._tickets)
+            return InTurn(self._tickets, self._facts)
         if order is UnitOrder.FAIR:
             return ByNamespace(self._tickets, lambda name: self._facts.used_in(key, name))
-        return ByKey(self._tickets, order, self._facts.wall_offset_s)
+        return ByKey(self._tickets, order, self._facts)
 
 
 def _came(entry: Entry) -> tuple[float, int]:

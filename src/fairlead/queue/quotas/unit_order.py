@@ -12,7 +12,8 @@ from fairlead.model.queues import UnitOrder
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.heap import EntryHeap
 from fairlead.queue.order import OrderKey
-from fairlead.queue.quotas.estimates import UNKNOWN_S, deadline_s, expected_s
+from fairlead.queue.quotas.estimates import UNKNOWN_S, deadline_s
+from fairlead.queue.units import Unit
 
 #: Ten seconds of waiting count for as much as an estimate that is shorter by one second.
 _AGEING = 0.1
@@ -41,31 +42,40 @@ class UnitPool(Protocol):
         ...
 
 
-def unit_key(order: UnitOrder, key: OrderKey, entry: Entry, offset_s: float) -> OrderKey:
-    """`key` if the order of the queue has no other; `offset_s` is the time of day at clock 0."""
+class UnitTimes(Protocol):
+    """What orders by time must know."""
+
+    def wall_offset_s(self) -> float:
+        """The time since 1970 at which the clock of the queue is 0."""
+        ...
+
+    def expected_s(self, unit: Unit) -> float | None:
+        """How long it will run; None: nothing is known."""
+        ...
+
+
+def unit_key(order: UnitOrder, key: OrderKey, entry: Entry, times: UnitTimes) -> OrderKey:
+    """`key` if the order of the queue has no other."""
     came = entry.first_queued_s
     if order in (UnitOrder.FIFO, UnitOrder.STRICT_FIFO):
         return (came,)
     if order is UnitOrder.SHORTEST_FIRST:
-        return _AGEING * came + expected_s(entry.unit), came
+        return _AGEING * came + (times.expected_s(entry.unit) or UNKNOWN_S), came
     if order is UnitOrder.DEADLINE:
         deadline = deadline_s(entry.unit)
-        return UNKNOWN_S + came if deadline is None else deadline - offset_s, came
+        return UNKNOWN_S + came if deadline is None else deadline - times.wall_offset_s(), came
     return key
 
 
 class ByKey:
     """By a key that does not change."""
 
-    def __init__(
-        self, tickets: Iterator[int], order: UnitOrder, offset_s: Callable[[], float]
-    ) -> None:
-        """`offset_s` says the time since 1970 at which the clock of the queue is 0."""
+    def __init__(self, tickets: Iterator[int], order: UnitOrder, times: UnitTimes) -> None:
         self._heap = EntryHeap(tickets)
-        self._order, self._offset_s = order, offset_s
+        self._order, self._times = order, times
 
     def push(self, key: OrderKey, entry: Entry) -> None:
-        self._heap.push(unit_key(self._order, key, entry, self._offset_s()), entry)
+        self._heap.push(unit_key(self._order, key, entry, self._times), entry)
 
     def first(self) -> Entry | None:
         head = self._heap.head()
@@ -84,8 +94,8 @@ class ByKey:
 class InTurn(ByKey):
     """None before the one that came first has started: not while that one waits for room."""
 
-    def __init__(self, tickets: Iterator[int]) -> None:
-        super().__init__(tickets, UnitOrder.STRICT_FIFO, float)
+    def __init__(self, tickets: Iterator[int], times: UnitTimes) -> None:
+        super().__init__(tickets, UnitOrder.STRICT_FIFO, times)
         self._refused: set[Entry] = set()
 
     def first(self) -> Entry | None:

@@ -1,0 +1,78 @@
+"""What was learned about run times as bytes, to be kept across restarts.
+
+Names are not in it, only hashes of them. What cannot be read is refused as a whole.
+"""
+
+import math
+import struct
+from zlib import crc32
+
+from fairlead.engine.run_history import MOST_KINDS, RunHistory
+from fairlead.engine.run_record import MOST_TIMES, RunRecord
+
+_MAGIC = b"fairlead run times 1\n"
+_SUM = struct.Struct("<I")
+#: A namespace and how many kinds follow; a kind, its record and how many values follow.
+_SPACE, _KIND = struct.Struct("<8sH"), struct.Struct("<8s5dB")
+#: A namespace has at least one kind.
+LARGEST_DUMP = len(_MAGIC) + MOST_KINDS * (_SPACE.size + _KIND.size + MOST_TIMES * 4) + _SUM.size
+
+
+def dump(history: RunHistory) -> bytes:
+    """At most `LARGEST_DUMP` bytes."""
+    parts = [_MAGIC]
+    for space, records in history.spaces():
+        kinds = list(records)
+        parts.append(_SPACE.pack(space, len(kinds)))
+        for key, record in kinds:
+            parts.append(_packed(key, record))
+            parts.append(struct.pack(f"<{len(record)}f", *record.times))
+    body = b"".join(parts)
+    return body + _SUM.pack(crc32(body))
+
+
+def load(data: bytes) -> RunHistory:
+    """Raises ValueError if the bytes are not those of a dump."""
+    body = data[: -_SUM.size]
+    if len(data) > LARGEST_DUMP:
+        raise ValueError(f"{len(data)} bytes are more than a dump has")
+    if not data.startswith(_MAGIC) or _SUM.pack(crc32(body)) != data[-_SUM.size :]:
+        raise ValueError("it is damaged, or of another version")
+    try:
+        return _read(memoryview(body))
+    except (struct.error, IndexError) as error:
+        raise ValueError("it ends too early") from error
+
+
+def _packed(key: bytes, record: RunRecord) -> bytes:
+    numbers = (record.forecasts, record.error, record.judged, record.held, record.width)
+    return _KIND.pack(key, *numbers, len(record))
+
+
+def _read(body: memoryview) -> RunHistory:
+    history, at = RunHistory(), len(_MAGIC)
+    while at < len(body):
+        space, kinds = _SPACE.unpack_from(body, at)
+        at += _SPACE.size
+        for _ in range(kinds):
+            at = _read_kind(history, space, body, at)
+    return history
+
+
+def _read_kind(history: RunHistory, space: bytes, body: memoryview, at: int) -> int:
+    key, *numbers, count = _KIND.unpack_from(body, at)
+    at += _KIND.size
+    values: tuple[float, ...] = struct.unpack_from(f"<{count}f", body, at)
+    if count > MOST_TIMES or not _is_sound(numbers, values):
+        raise ValueError("a record is not sound")
+    record = history.record(space, key)
+    record.forecasts, record.error, record.judged, record.held, record.width = numbers
+    for value in values:
+        record.add(value)
+    return at + 4 * len(values)
+
+
+def _is_sound(numbers: list[float], values: tuple[float, ...]) -> bool:
+    return all(0.0 <= number < math.inf for number in numbers) and all(
+        0.0 < value < math.inf for value in values
+    )
