@@ -1,6 +1,6 @@
 # Everything a developer does here, by name. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup control-plane run test test-1.37 test-node test-peers image fast fuzz check format bench bench-openb lock manifests live-view clean
+.PHONY: help setup control-plane run test test-1.37 test-node test-peers image fast fuzz check format bench bench-openb calibrate lock manifests live-view clean
 VENV := .venv/bin
 
 help: ## list the commands
@@ -66,6 +66,9 @@ bench: setup ## engine, drain and shapes beside kube-scheduler, restart, failove
 
 bench-openb: setup ## how many GPUs each policy allocates on the openb traces (DATA=folder OUT=file ARGS=…)
 	@$(VENV)/python bench/openb.py $(or $(DATA),../shared/data/openb) $(if $(OUT),--out $(OUT)) $(ARGS)
+
+calibrate: setup ## the simulator against published figures of the Muri traces (DATA=folder)
+	@$(VENV)/python bench/calibration.py $(or $(DATA),../shared/data)
 
 lock: ## renew the lock files from pyproject.toml (needs uv)
 	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q --extra agent pyproject.toml -o requirements.lock

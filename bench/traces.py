@@ -14,14 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from fairlead.cluster.demand import shape_of
-from fairlead.model.gpus import WHOLE, Gpu, GpuRequest, Inventory
+from fairlead.model.gpus import WHOLE
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.prices import Basis
+from fairlead.sim.traces.openb import openb_node, openb_request
 
 SCHEDULER = "bench"
-_DIALECT = "fairlead"
-_PODS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +60,9 @@ class Trace:
 def read(folder: Path, name: str) -> Trace:
     pods = sorted(_rows(folder / f"openb_pod_list_{name}.csv"), key=lambda row: row["name"])
     shared: dict[PodRequest, PodRequest] = {}
-    requests = tuple(shared.setdefault(made, made) for made in map(_request, pods))
+    requests = tuple(shared.setdefault(made, made) for made in map(openb_request, pods))
     milli = np.array([int(row["num_gpu"]) * int(row["gpu_milli"]) for row in pods])
-    nodes = tuple(map(_node, _rows(folder / "openb_node_list_gpu_node.csv")))
+    nodes = tuple(map(openb_node, _rows(folder / "openb_node_list_gpu_node.csv")))
     return Trace(name, nodes, requests, milli, folder / "orders" / f"{name}.npz")
 
 
@@ -79,29 +78,3 @@ def a_pod(request: PodRequest, number: int) -> Pod:
 def _rows(file: Path) -> Iterator[dict[str, str]]:
     with file.open(newline="") as text:
         yield from csv.DictReader(text)
-
-
-def _node(row: dict[str, str]) -> Node:
-    name, gpus = row["sn"], int(row["gpu"])
-    allocatable = (
-        ("cpu", int(row["cpu_milli"])), ("memory", int(row["memory_mib"]) << 20), ("pods", _PODS),
-    )  # fmt: skip
-    listed = tuple(Gpu(f"GPU-{name}-{index}", index, row["model"]) for index in range(gpus))
-    return Node(name, allocatable=allocatable, inventory=Inventory(listed, dialects={_DIALECT}))
-
-
-def _request(row: dict[str, str]) -> PodRequest:
-    cpu, memory = int(row["cpu_milli"]), int(row["memory_mib"]) << 20
-    return PodRequest(
-        resources=(("cpu", cpu), ("memory", memory)), scored=(cpu, memory), gpu_request=_ask(row)
-    )
-
-
-def _ask(row: dict[str, str]) -> GpuRequest | None:
-    gpus, milli = int(row["num_gpu"]), int(row["gpu_milli"])
-    if not gpus:
-        return None
-    models = frozenset(filter(None, (row.get("gpu_spec") or "").split("|")))
-    if milli == WHOLE:
-        return GpuRequest(gpus, models=models, dialect=_DIALECT)
-    return GpuRequest(gpus, whole=False, milli=milli, models=models, dialect=_DIALECT)

@@ -29,6 +29,7 @@ app.command(short_help="Compare where profiles would place the same pods.")(insp
 app.command(short_help="Show GPU usage by pod.")(inspection.top)
 app.command("check-config", short_help="Check a configuration file.")(inspection.check_config)
 app.command(short_help="Run a simulated GPU cluster on this machine.")(simulation.up)
+app.command(short_help="Run a trace of jobs in virtual time.")(simulation.sim)
 
 
 @app.callback(invoke_without_command=True)

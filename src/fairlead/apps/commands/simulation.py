@@ -1,4 +1,4 @@
-"""Commands for a cluster on this machine: up."""
+"""Commands for simulated clusters: up, sim."""
 
 from pathlib import Path
 from typing import Annotated
@@ -46,3 +46,36 @@ def up(
         teams,
     )  # fmt: skip
     raise typer.Exit(upping.up(options))
+
+
+def sim(
+    trace: Annotated[
+        list[str],
+        typer.Option(help="muri, philly, openb, one of their lists (muri/trace3), or a FILE."),
+    ],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="Order of jobs; may be repeated (default: fifo). See docs/simulator.md."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder that contains muri/, philly/ and openb/.")
+    ] = None,
+    placement: Annotated[
+        str, typer.Option(help="Profile or score that chooses nodes (default: as the policy says).")
+    ] = "",
+    nodes: Annotated[str, typer.Option(help="Nodes and GPUs of each, for a FILE.")] = "8x8",
+    jobs: Annotated[
+        int, typer.Option(min=0, help="Only the first so many jobs of each trace; 0: all.")
+    ] = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON line for each trace and policy.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Run a trace of jobs through the scheduler in virtual time."""
+    from fairlead.apps import simulate
+
+    options = simulate.SimOptions(
+        trace, policy or ["fifo"], data, placement, nodes, jobs, as_json, quiet
+    )
+    raise typer.Exit(simulate.simulate(options))

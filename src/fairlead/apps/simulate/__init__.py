@@ -1,0 +1,5 @@
+"""`fairlead sim`: traces in virtual time through the real engine."""
+
+from fairlead.apps.simulate.simulate import SimOptions, SimRun, runs_of, simulate
+
+__all__ = ["SimOptions", "SimRun", "runs_of", "simulate"]

@@ -1,0 +1,139 @@
+"""Runs traces under policies, one after the other, and shows their figures side by side."""
+
+import json
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from fairlead.apps.simulate.placements import placement_profile
+from fairlead.apps.simulate.table import figures_table
+from fairlead.model.errors import ConfigError
+from fairlead.sim.traces.registry import read_traces
+from fairlead.sim.traces.trace import SimTrace
+from fairlead.sim.virtual.cluster import VirtualCluster, simulated_cluster
+from fairlead.sim.virtual.figures import SimFigures, figures_of
+from fairlead.sim.virtual.jobs import SCHEDULER
+from fairlead.sim.virtual.policies.policy import SimPolicy
+from fairlead.sim.virtual.policies.registry import find_policy
+from fairlead.sim.virtual.result import SimResult
+
+_SHOWN_EVERY = 256
+_NODES = re.compile(r"([1-9]\d{0,4})x([1-9]\d?)")
+
+
+@dataclass(frozen=True, slots=True)
+class SimOptions:
+    traces: Sequence[str]
+    policies: Sequence[str]
+    data: Path | None = None
+    #: A profile or score; empty: that of each policy.
+    placement: str = ""
+    #: How many nodes with how many GPUs, as "8x8", for files.
+    nodes: str = "8x8"
+    #: Only so many jobs of each trace; 0: all.
+    jobs: int = 0
+    as_json: bool = False
+    is_quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SimRun:
+    """One trace under one policy."""
+
+    trace: str
+    policy: str
+    placement: str
+    knows: str
+    figures: SimFigures
+    result: SimResult
+    #: Of this machine, without reading the trace.
+    wall_s: float
+
+    @property
+    def events_per_s(self) -> int:
+        return round(self.figures.events / self.wall_s) if self.wall_s else 0
+
+    def as_dict(self) -> dict[str, object]:
+        named = {"trace": self.trace, "policy": self.policy, "placement": self.placement}
+        measured = {"wall_s": round(self.wall_s, 3), "events_per_s": self.events_per_s}
+        return {**named, "knows": self.knows, **asdict(self.figures), **measured}
+
+
+def simulate(options: SimOptions) -> int:
+    """Prints figures of every trace under every policy."""
+    runs = []
+    for run in runs_of(options):
+        runs.append(run)
+        if options.as_json:
+            print(json.dumps(run.as_dict()), flush=True)
+    if not options.as_json:
+        print(figures_table(runs))
+    return 0
+
+
+def runs_of(options: SimOptions) -> Iterator[SimRun]:
+    """Every trace under every policy, as each ends."""
+    policies = [find_policy(name) for name in options.policies]
+    with _progress(options) as progress:
+        for trace, policy in product(_traces(options), policies):
+            yield _run(trace, policy, options, progress)
+
+
+def _traces(options: SimOptions) -> Iterator[SimTrace]:
+    for word in options.traces:
+        yield from read_traces(word, options.data, _nodes_of(options.nodes))
+
+
+def _nodes_of(word: str) -> tuple[int, int]:
+    found = _NODES.fullmatch(word)
+    if found is None:
+        raise ConfigError(f"--nodes is {word!r}; write how many nodes with how many GPUs, as 8x8")
+    return int(found[1]), int(found[2])
+
+
+def _progress(options: SimOptions) -> Progress:
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        *columns,
+        console=console,
+        transient=True,
+        disable=options.is_quiet,
+    )
+
+
+def _run(trace: SimTrace, policy: SimPolicy, options: SimOptions, progress: Progress) -> SimRun:
+    placement, jobs = options.placement or policy.placement, trace.jobs[: options.jobs or None]
+    task = progress.add_task(f"{trace.name} {policy.name}", total=len(jobs))
+    began = time.perf_counter()
+    cluster = simulated_cluster({SCHEDULER: placement_profile(placement)}, policy)
+    cluster.add_nodes(trace.nodes)
+    for job in jobs:
+        cluster.submit(job)
+    _run_all(cluster, progress, task)
+    wall_s = time.perf_counter() - began
+    progress.remove_task(task)
+    figures = figures_of(cluster.result)
+    return SimRun(trace.name, policy.name, placement, policy.knows, figures, cluster.result, wall_s)
+
+
+def _run_all(cluster: VirtualCluster, progress: Progress, task: TaskID) -> None:
+    steps = 0
+    while cluster.step():
+        steps += 1
+        if steps % _SHOWN_EVERY == 0:
+            progress.update(task, completed=cluster.result.done)

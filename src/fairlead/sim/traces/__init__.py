@@ -1,0 +1,1 @@
+"""Readers of traces: nodes and jobs with their submit and run times."""

@@ -1,0 +1,1 @@
+"""Policies of the simulator, one file each; `registry.py` lists them."""

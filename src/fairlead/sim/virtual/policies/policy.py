@@ -1,0 +1,31 @@
+"""What a policy of the simulator decides: the order of jobs, and what happens around it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fairlead.sim.virtual.cluster import VirtualCluster
+    from fairlead.sim.virtual.runs import JobRun
+
+FIRST_FIT = "first-fit"
+BEST_FIT = "BestFit"
+
+
+@dataclass(frozen=True, slots=True)
+class SimPolicy:
+    """The engine decides where jobs go, by a profile."""
+
+    name: str
+    #: One sentence for users.
+    about: str
+    #: What it knows about run times: "nothing", "estimate" or "exact".
+    knows: str
+    #: The job with the smallest comes first; equal ones in the order in which they came.
+    key: Callable[["JobRun"], float]
+    #: Where jobs go, unless the user says: "first-fit", or the name of a score or profile.
+    placement: str = BEST_FIT
+    #: A job that finds no room keeps all jobs behind it waiting.
+    strict: bool = False
+    #: Called whenever jobs came or ended, before the engine decides.
+    interrupt: Callable[["VirtualCluster"], None] | None = None

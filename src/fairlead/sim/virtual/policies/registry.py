@@ -1,0 +1,23 @@
+"""All policies of the simulator by name."""
+
+from collections.abc import Mapping
+
+from fairlead.model.errors import ConfigError
+from fairlead.sim.virtual.policies.fifo import FIFO
+from fairlead.sim.virtual.policies.fifo_strict import FIFO_STRICT
+from fairlead.sim.virtual.policies.policy import SimPolicy
+from fairlead.sim.virtual.policies.sjf import SJF
+from fairlead.sim.virtual.policies.srsf import SRSF
+from fairlead.sim.virtual.policies.srtf import SRTF
+from fairlead.sim.virtual.policies.ssf import SSF
+
+POLICIES: Mapping[str, SimPolicy] = {
+    policy.name: policy for policy in (FIFO, FIFO_STRICT, SJF, SSF, SRTF, SRSF)
+}
+
+
+def find_policy(name: str) -> SimPolicy:
+    found = POLICIES.get(name)
+    if found is None:
+        raise ConfigError(f"unknown policy {name!r}; choose one of {', '.join(POLICIES)}")
+    return found

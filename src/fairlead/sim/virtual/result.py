@@ -1,0 +1,26 @@
+"""What a simulation found: one record for each job, and what the cluster did over time."""
+
+from dataclasses import dataclass, field
+
+from fairlead.sim.virtual.jobs import JobRecord
+from fairlead.sim.virtual.meter import GpuMeter
+
+
+@dataclass(slots=True)
+class SimResult:
+    #: By name of the job, in the order in which they were given.
+    records: dict[str, JobRecord] = field(default_factory=dict)
+    meter: GpuMeter = field(default_factory=GpuMeter)
+    #: Events that the engine was given, and attempts that it made.
+    events: int = 0
+    decisions: int = 0
+    #: Jobs that ended.
+    done: int = 0
+
+    @property
+    def ended(self) -> list[JobRecord]:
+        return [record for record in self.records.values() if record.end_s is not None]
+
+    @property
+    def never_started(self) -> list[JobRecord]:
+        return [record for record in self.records.values() if record.start_s is None]
