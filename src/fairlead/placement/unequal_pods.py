@@ -20,6 +20,9 @@ Taken = npt.NDArray[np.int64]
 #: (resources, nodes) or (kinds, resources)
 AmountTable = npt.NDArray[np.int64]
 
+#: Numbers of resources, and amounts, by kind.
+Uses = tuple[tuple[tuple[int, int], ...], ...]
+
 #: Domains of which some are tried together, how many of them, and how often.
 _MOST_COMBINED = 10
 _MOST_TOGETHER = 5
@@ -31,6 +34,7 @@ _MOST_FOR_ONE = 4_000_000
 _MOST_WORK = 16_000_000
 #: The same for all that is solved exactly.
 _MOST_EXACT = 2_500_000
+_NO_LIMIT = 1 << 60
 #: What a step costs, however few nodes there are.
 _STEP = 2000
 
@@ -54,6 +58,12 @@ class Kinds:
     domains: PerNode
     #: The numbers that the kinds had before they were reordered.
     order: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    #: For each kind, the resources that a pod takes, and how much; from `needs`.
+    uses: Uses = ()
+
+    def __post_init__(self) -> None:
+        if not self.uses:
+            object.__setattr__(self, "uses", _uses(self.needs))
 
     def reordered(self, order: Rows) -> "Kinds":
         return replace(
@@ -63,6 +73,7 @@ class Kinds:
             room=self.room[order],
             size=self.size[order],
             order=order,
+            uses=tuple(self.uses[kind] for kind in order.tolist()),
         )
 
     def only(self, nodes: Rows) -> "Kinds":
@@ -184,6 +195,8 @@ class _Sums:
         self._pods = self._by_domain(limited)
         self._free = self._by_domain(np.maximum(kinds.free, 0))
         self._demand = kinds.counts @ kinds.needs
+        starts = np.cumsum(np.bincount(self._places, minlength=len(self._codes)))[:-1]
+        self._nodes = np.split(np.argsort(self._places, kind="stable"), starts)
 
     def _by_domain(self, amounts: AmountTable) -> npt.NDArray[np.float64]:
         return np.array([np.bincount(self._places, each, len(self._codes)) for each in amounts])
@@ -205,16 +218,21 @@ class _Sums:
             fitting = fitting[np.argsort(self._free.sum(axis=0)[fitting], kind="stable")]
             chosen = [[each] for each in fitting[: 2 * _MOST_TRIED].tolist()]
         else:
-            chosen = [[*each] for each in combinations(domains.tolist(), number)]
-            chosen = [each for each in chosen if self._may_do(each)]
+            chosen = self._that_may_do(list(combinations(domains.tolist(), number)))
         total = int(self._kinds.size @ self._kinds.counts)
-        nodes = [np.flatnonzero(np.isin(self._places, each)) for each in chosen]
+        nodes = [np.sort(np.concatenate([self._nodes[d] for d in each])) for each in chosen]
         nodes.sort(key=lambda each: _least_nodes(self._kinds.left[each], total))
         return iter(nodes)
 
-    def _may_do(self, domains: list[int]) -> bool:
-        pods, free = self._pods[:, domains].sum(axis=1), self._free[:, domains].sum(axis=1)
-        return bool((pods >= self._kinds.counts).all() and (free >= self._demand).all())
+    def _that_may_do(self, chosen: list[tuple[int, ...]]) -> list[list[int]]:
+        """Those of the domains together that have room for all pods, each kind by itself."""
+        if not chosen:
+            return []
+        domains = np.array(chosen, dtype=np.intp)
+        enough = (self._pods[:, domains].sum(axis=2) >= self._kinds.counts[:, None]).all(axis=0)
+        enough &= (self._free[:, domains].sum(axis=2) >= self._demand[:, None]).all(axis=0)
+        found: list[list[int]] = domains[enough].tolist()
+        return found
 
 
 def _least_nodes(sizes: PerNode, total: int) -> tuple[int, int]:
@@ -242,20 +260,33 @@ def _filled(kinds: Kinds, *, tight: bool) -> Taken | None:
     """Node after node; `tight`: the one with least left over, if it takes anything."""
     left, fits = kinds.counts.copy(), _fits(kinds, kinds.counts)
     taken = np.zeros_like(kinds.room)
-    is_open = np.ones(kinds.room.shape[1], dtype=np.bool_)
-    while left.any():
-        if (left < fits.max(axis=1, where=is_open, initial=0)).any():
-            fits = _fits(kinds, left)  # else each node takes what it would have taken before
-        worth = np.where(is_open, kinds.size @ fits, 0)
-        if not worth.any():
+    is_open = np.ones(kinds.room.shape[1], dtype=np.int64)
+    before, weight = (kinds.left, 1) if tight else (kinds.left - kinds.used, 1001)
+    spare = _spare(kinds)
+    while any(left.tolist()):
+        if (left < fits.max(axis=1, initial=0)).any():
+            fits = _fits(kinds, left) * is_open  # else each takes what it would have taken before
+        worth = kinds.size @ fits
+        key = before - weight * worth
+        key[worth <= 0] = 1 << 60
+        node = int(key.argmin()) if len(key) else 0
+        if not len(key) or worth[node] <= 0:
             return None
-        rest = kinds.left - worth
-        key = rest if tight else rest - 1000 * worth - kinds.used
-        node = int(np.argmin(np.where(worth > 0, key, 1 << 60)))
+        spare -= int(kinds.left[node] - worth[node])
+        if spare < 0:
+            return None
         taken[:, node] = fits[:, node]
         left -= fits[:, node]
-        is_open[node] = False
+        is_open[node] = 0
+        fits[:, node] = 0
     return taken
+
+
+def _spare(kinds: Kinds) -> int:
+    """What may be left over on nodes that are in use, if all pods are to have room."""
+    if (kinds.size <= 1).any():  # pods that take no GPUs
+        return _NO_LIMIT
+    return int(kinds.left.sum() - kinds.size @ kinds.counts)
 
 
 def _filled_at_once(kinds: Kinds) -> Taken | None:
@@ -263,8 +294,8 @@ def _filled_at_once(kinds: Kinds) -> Taken | None:
     free, taken = kinds.free.copy(), np.zeros_like(kinds.room)
     for kind, need in enumerate(kinds.needs):
         room = np.minimum(kinds.room[kind], kinds.counts[kind])
-        for resource in np.flatnonzero(need).tolist():
-            room = np.minimum(room, np.maximum(free[resource], 0) // need[resource])
+        for resource, amount in kinds.uses[kind]:
+            room = np.minimum(room, np.maximum(free[resource], 0) // amount)
         order = np.lexsort((-room, kinds.domains))
         ordered = room[order]
         taken[kind, order] = np.clip(
@@ -278,16 +309,23 @@ def _fits(kinds: Kinds, left: PerNode) -> Taken:
     """How many pods of each kind every node would take, the largest kinds first."""
     free = kinds.free.copy()
     fits = np.zeros_like(kinds.room)
-    for kind, need in enumerate(kinds.needs):
-        if not left[kind]:
+    for kind, (uses, most) in enumerate(zip(kinds.uses, left.tolist(), strict=True)):
+        if not most:
             continue
-        most = np.minimum(kinds.room[kind], left[kind])
-        for resource in np.flatnonzero(need).tolist():
-            most = np.minimum(most, free[resource] // need[resource])
-        most = np.maximum(most, 0)
-        fits[kind] = most
-        free -= need[:, None] * most
+        found = np.minimum(kinds.room[kind], most, out=fits[kind])
+        for resource, need in uses:
+            np.minimum(found, free[resource] // need, out=found)
+        np.maximum(found, 0, out=found)
+        for resource, need in uses:
+            free[resource] -= need * found
     return fits
+
+
+def _uses(needs: AmountTable) -> Uses:
+    return tuple(
+        tuple((resource, need) for resource, need in enumerate(row) if need)
+        for row in needs.tolist()
+    )
 
 
 def _improved(kinds: Kinds, taken: Taken) -> Taken:
