@@ -9,6 +9,8 @@ impossible   80 pods with 8 GPUs each where 49 nodes have 8: until all pods are 
 many         1,000 gangs of 8 pods with 1 GPU each on 1,000 nodes
 singles      10,000 gangs of one pod on 2,500 nodes
 plain        8,000 plain pods on 1,000 nodes, for comparison with "many"
+different    one gang of 200 pods on 5,000 nodes, of which no two ask for the same
+racks        the same, in few racks
 
 Each row is the best of all repeats. "gather" is the time to take in the pods, "decide" that of all
 attempts, "turn" the longest single attempt.
@@ -17,16 +19,18 @@ attempts, "turn" the longest single attempt.
 import argparse
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine import ALLOCATABLE, SCHEDULER
 from fairlead.apps.config.profiles import built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen, PodSeen
 from fairlead.engine.instructions import AnnounceFailure, Bind
-from fairlead.model.gangs import GangSpec, Membership
+from fairlead.model.gangs import GangSpec, Membership, TopologyRule
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod, PodRequest
+
+RACK = "example.com/rack"
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,10 @@ class Measured:
 
 
 def nodes(count: int) -> list[Node]:
-    return [Node(f"node-{number:05d}", allocatable=ALLOCATABLE) for number in range(count)]
+    return [
+        Node(f"node-{number:05d}", allocatable=ALLOCATABLE, labels={RACK: str(number // 32)})
+        for number in range(count)
+    ]
 
 
 def pods(count: int, gpus: int, gang_size: int) -> list[Pod]:
@@ -67,6 +74,16 @@ def _member(spec: GangSpec, rank: int) -> Membership:
     return Membership(spec.key, rank=rank, spec=spec)
 
 
+def different(count: int, *rules: TopologyRule) -> list[Pod]:
+    spec = GangSpec("fairlead/bench/g", count, topology=rules)
+    found = []
+    for number, pod in enumerate(pods(count, 1, 0)):
+        amounts = (("cpu", 1000 + number), (GPU, 1))
+        request = PodRequest(resources=amounts, scored=(1000 + number, 4 << 30))
+        found.append(replace(pod, request=request, usage=amounts, gang=_member(spec, number)))
+    return found
+
+
 CASES: dict[str, Callable[[], tuple[list[Node], list[Pod]]]] = {
     "one 512": lambda: (nodes(500), pods(512, 1, 512)),
     "one 10000": lambda: (nodes(2500), pods(10_000, 1, 10_000)),
@@ -74,6 +91,8 @@ CASES: dict[str, Callable[[], tuple[list[Node], list[Pod]]]] = {
     "many": lambda: (nodes(1000), pods(8000, 1, 8)),
     "singles": lambda: (nodes(2500), pods(10_000, 1, 1)),
     "plain": lambda: (nodes(1000), pods(8000, 1, 0)),
+    "different": lambda: (nodes(5000), different(200)),
+    "racks": lambda: (nodes(5000), different(200, TopologyRule(RACK, required=False))),
 }
 
 

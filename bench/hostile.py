@@ -57,6 +57,10 @@ class Clock:
         self._note("Decide", attempt.instructions if attempt else (), work, started)
         return attempt is not None
 
+    def tend(self) -> None:
+        work, started = self.engine.cluster.work.spent, time.process_time()
+        self._note("tend", self.engine.tend(now=self._now), work, started)
+
     def _note(self, what: str, steps: Sequence[Instruction], work: int, started: float) -> None:
         cpu_s = time.process_time() - started
         self.longest.note(cpu_s, self.engine.cluster.work.spent - work, what)
@@ -65,6 +69,7 @@ class Clock:
 
     def drain(self) -> None:
         for _ in range(_MOST_DECIDES):
+            self.tend()
             due = self.engine.wake_at_s()
             if not self.attempt() and (due is None or due > self._now):
                 return

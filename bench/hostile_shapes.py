@@ -32,6 +32,7 @@ from pods import HOST, ZONE, Body
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+GANG = "fairlead.dev/gang"
 
 # -- terms -----------------------------------------------------------------------------------
 
@@ -382,6 +383,19 @@ def services(size: Size) -> Iterator[Made]:
     yield seen(a_pod("h"))
 
 
+def gang(size: Size, topology: str = "", last: int = 0) -> Iterator[Made]:
+    """Each of its pods asks for something else; the last one may ask for more GPUs."""
+    pods = size.each // 10
+    annotations = {GANG: "g", f"{GANG}-min": str(pods)}
+    annotations |= {f"{GANG}-topology": topology} if topology else {}
+    for number in range(pods):
+        gpus = last if number == pods - 1 else 0
+        pod = a_pod(f"h-{number}", cpu=f"{100 + number}m", gpus=gpus)
+        pod["metadata"]["annotations"] = annotations
+        yield seen(pod)
+    yield node_seen(a_node(size, 1, labels={"changed": "yes"}))
+
+
 SHAPES: dict[str, Shape] = {
     "one anti-affinity term": one_anti_affinity_term,
     "anti-affinity by zone": anti_affinity,
@@ -424,5 +438,9 @@ SHAPES: dict[str, Shape] = {
     "node with images": node_with_images,
     "namespace with labels": namespace_with_labels,
     "services": services,
+    "gang of different pods": gang,
+    "gang of different pods, refused": partial(gang, last=9),
+    "gang of different pods, by zone": partial(gang, topology=f"preferred: {ZONE}"),
+    "gang of different pods, one zone": partial(gang, topology=f"required: {ZONE}", last=9),
     **VOLUME_SHAPES,
 }

@@ -18,7 +18,7 @@ import pytest
 
 from fairlead.apps.config.profiles import built_in
 from fairlead.cluster import free_volumes
-from fairlead.engine import requeuer
+from fairlead.engine import gang_flights, gang_trials, gang_views, requeuer
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event
 from fairlead.engine.extender_queries import ExtenderQueries
@@ -45,6 +45,10 @@ BOUNDS = [
         (free_volumes, "MOST_SPENT"),
         (requeuer, "_SLICE"),
         (requeuer, "_RECLASSIFIED"),
+        (gang_flights, "SLICE"),
+        (gang_flights, "SLICE_WORK"),
+        (gang_views, "WORK"),
+        (gang_trials, "_MOST_WORK"),
     )
 ]
 

@@ -313,7 +313,8 @@ class Engine:
     def decide(self, *, now: float) -> Attempt | None:
         """Tries the next pod that is due; None if there is none."""
         if self._gangs.has_more:
-            return self._gangs.go_on(now)
+            ready = self._gangs.ready_entry
+            return self._try(ready, now) if ready else self._gangs.go_on(now)
         if self.queues.is_active:
             self.queues.advance(now, now + self.wall_offset_s)
             self.queues.settle()
@@ -325,6 +326,9 @@ class Engine:
             return None
         if self.cluster.reservations.unweighed:
             reserving.weigh(self.cluster)
+        return self._try(entry, now)
+
+    def _try(self, entry: Entry, now: float) -> Attempt:
         try:
             limit = self.plans.limit(entry, now) if self.plans.are_made else None
             attempt_ = self._gangs.attempt if isinstance(entry.unit, Gang) else self._attempt

@@ -8,28 +8,30 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 
-from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
-from fairlead.engine import gang_flights
+from fairlead.engine import gang_flights, gang_views
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.backfill.attempts import LimitedAttempts
 from fairlead.engine.backfill.limits import Limit
 from fairlead.engine.binds import Binds
 from fairlead.engine.gang_binding import GangBinding
 from fairlead.engine.gang_flights import GangFlight
-from fairlead.engine.gang_messages import too_large_message
+from fairlead.engine.gang_messages import too_large_message, too_many_requests_message
 from fairlead.engine.gang_outlook import GangOutlook, outlook
 from fairlead.engine.gang_parts import GangParts
 from fairlead.engine.gang_refusals import ROOM, GangRefusals, gang_of
 from fairlead.engine.gang_rooms import GangRooms
 from fairlead.engine.gang_search import GangSearch
 from fairlead.engine.gang_trials import Filling, MemberPlacement, ordered
+from fairlead.engine.gang_views import GangViews
 from fairlead.engine.held_room import Hold
 from fairlead.engine.in_flight import InFlight
 from fairlead.engine.reasons import UNSCHEDULABLE
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.errors import PluginFault
+from fairlead.placement.gang_room import GangRoom
 from fairlead.placement.gang_topology import has_topology
 from fairlead.placement.place import Placement
 from fairlead.queue.entries import Entry
@@ -66,13 +68,15 @@ class GangAttempts:
         #: leave free that is being tried.
         self.limited: LimitedAttempts | None = None
         self._limit: Limit | None = None
+        self._views = GangViews(cluster, placements)
         #: A large gang that is being placed.
         self._filling: tuple[GangFlight, Filling] | None = None
 
     @property
     def has_more(self) -> bool:
         """Whether a gang has to be gone on with before another unit is tried."""
-        return bool(self._filling or self.binding.has_more or self.refusals.has_more)
+        has_more = self.binding.has_more or self.refusals.has_more
+        return bool(self._filling or self._views.entry or has_more)
 
     def go_on(self, now: float) -> Attempt:
         """The next slice."""
@@ -80,6 +84,8 @@ class GangAttempts:
             return self.refusals.go_on()
         if self._filling:
             return self._fill_on(*self._filling, now)
+        if self._views.entry:
+            return self._look_on(self._views.entry)
         return self.binding.go_on(now)
 
     def attempt(self, entry: Entry, now: float, limit: Limit | None = None) -> Attempt:
@@ -96,17 +102,48 @@ class GangAttempts:
             return self.refusals.hold_back(entry, gang, beyond, now)
         if lack := self._search.shortage(gang):
             return self.refusals.refuse_or_make_room(entry, Filling.of(gang, ()), lack, now)
-        if len(gang.pods) > gang_flights.SLICE:
-            return self._attempt_large(entry, gang, now)
+        requests = self._views.requests(gang)
+        if len(requests) > gang_views.MOST_REQUESTS:
+            message = too_many_requests_message(gang, len(requests), gang_views.MOST_REQUESTS)
+            return self.refusals.park(entry, UNSCHEDULABLE, message, NOTHING, now)
+        if not self._views.are_needed(gang, len(requests)):
+            return self._attempt_now(entry, gang, len(requests), None, now)
+        self._views.begin(entry, gang, requests)
+        looked = self._look_on(entry)
+        return self.attempt_ready(entry, now, limit) if self._views.are_made else looked
+
+    def _look_on(self, entry: Entry) -> Attempt:
+        """Makes some views of the gang."""
+        self._views.go_on()
+        return Attempt(entry.unit, Outcome.UNFINISHED, ())
+
+    @property
+    def ready_entry(self) -> Entry | None:
+        """A gang that waits for nothing but to be tried: its views are made."""
+        return self._views.entry if self._views.are_made else None
+
+    def attempt_ready(self, entry: Entry, now: float, limit: Limit | None = None) -> Attempt:
+        self._limit = limit
+        requests, room, gang = self._views.count, self._views.end(), gang_of(entry)
+        if not gang.is_ready:  # pods have left meanwhile
+            self._queue.finish(entry, now=now)
+            return Attempt(gang, Outcome.UNFINISHED, ())
+        return self._attempt_now(entry, gang, requests, room, now)
+
+    def _attempt_now(
+        self, entry: Entry, gang: Gang, requests: int, room: GangRoom | None, now: float
+    ) -> Attempt:
+        if self._views.is_large(gang, requests):
+            return self._attempt_large(entry, gang, room, now)
         try:
             with self._cluster.trial() as trial:
-                filling = self._allowed(trial, gang, now)
+                filling = self._allowed(trial, gang, room, now)
                 if filling.succeeded:
                     trial.commit()
         except PluginFault as error:  # a user's plugin broke: this gang waits, the others go on
             return self.refusals.fault(entry, gang, str(error), now)
-        if limit is not None and filling.delays:
-            return self.refusals.hold_back(entry, gang, limit.refusal, now)
+        if self._limit is not None and filling.delays:
+            return self.refusals.hold_back(entry, gang, self._limit.refusal, now)
         if not filling.succeeded:
             with self._limited():
                 return self.refusals.refuse(entry, filling, now)
@@ -115,10 +152,10 @@ class GangAttempts:
         attempt = self._decided(flight, now)
         return attempt._replace(spans=filling.spans) if filling.spans else attempt
 
-    def _allowed(self, trial: Trial, gang: Gang, now: float) -> Filling:
+    def _allowed(self, trial: Trial, gang: Gang, room: GangRoom | None, now: float) -> Filling:
         """The best one that delays no planned start."""
         if self._limit is None or self.limited is None:
-            return self._search.best(trial, gang, now)
+            return self._search.best(trial, gang, now, room)
         best = partial(self._search.best, gang=gang, now=now)
         return self.limited.fill(trial, best, self._limit, now)
 
@@ -158,7 +195,9 @@ class GangAttempts:
         trial.rollback(start)
         return self._search.best(trial, gang, now)
 
-    def _attempt_large(self, entry: Entry, gang: Gang, now: float) -> Attempt:
+    def _attempt_large(
+        self, entry: Entry, gang: Gang, room: GangRoom | None, now: float
+    ) -> Attempt:
         class_ = self._requeuer.class_of(gang)
         with self._limited():
             most = self._requeuer.most_copies(class_)
@@ -172,7 +211,7 @@ class GangAttempts:
             try:
                 with self._limited():
                     waited_s = self.patience.waited_s(gang.key, now)
-                    filling = self._search.topology.first(gang, waited_s)
+                    filling = self._search.topology.first(gang, waited_s, room)
             except PluginFault as error:
                 return self.refusals.fault(entry, gang, str(error), now)
             if filling.topology:
@@ -186,7 +225,9 @@ class GangAttempts:
         kept = improved.drain()
         try:
             with self._limited(), self._cluster.trial() as trial:
-                done = self._search.trials.fill(trial, filling, gang_flights.SLICE)
+                done = self._search.trials.fill(
+                    trial, filling, gang_flights.SLICE, gang_flights.SLICE_WORK
+                )
                 trial.commit()
         except PluginFault as error:
             self.crashed(flight.entry)
@@ -245,4 +286,5 @@ class GangAttempts:
     def crashed(self, entry: Entry) -> bool:
         """An attempt failed half-way; whether the gang is to be tried again now."""
         self._filling = None
+        self._views.end()
         return self.binding.crashed(entry)

@@ -59,6 +59,13 @@ def too_large_message(gang: Gang, most: int) -> str:
     )
 
 
+def too_many_requests_message(gang: Gang, requests: int, most: int) -> str:
+    return (
+        f"gang {gang.spec.name}: its pods have {requests} different requests, "
+        f"at most {most} are allowed in one gang."
+    )
+
+
 def gathering_message(gang: Gang) -> str:
     """The same for all pods of the gang, however many have come, so that it is written once."""
     needed = lacking(gang.spec, {})

@@ -49,8 +49,12 @@ MOST_PODS = 1000
 _WORK_PER_S = 200_000
 _MOST_AT_ONCE = 400_000
 
+#: The same for gangs with more different requests.
+MOST_REQUESTS = 64
+
 NEVER = "the preemptionPolicy of a pod is Never"
 TOO_LARGE = f"gangs of more than {MOST_PODS} pods evict no others"
+TOO_MANY_REQUESTS = f"gangs with more than {MOST_REQUESTS} different requests evict no others"
 PAUSED = "room was made for it before, in vain; it waits before that is tried again"
 
 #: Places the gang in a trial; what comes of it.
@@ -224,6 +228,8 @@ class GangRooms:
             return NEVER
         if len(gang.pods) > MOST_PODS:
             return TOO_LARGE
+        if len({id(pod.request) for pod in gang.pods}) > MOST_REQUESTS:
+            return TOO_MANY_REQUESTS
         return PAUSED if self.held.is_paused(gang.key, now) else ""
 
     def _kinds(self, gang: Gang) -> list[PodKind]:

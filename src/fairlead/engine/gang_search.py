@@ -7,6 +7,7 @@ from fairlead.cluster.trial import Trial
 from fairlead.engine.gang_admission import shortage
 from fairlead.engine.gang_topology_trials import TopologyPatience, TopologyTrials
 from fairlead.engine.gang_trials import BeyondQuota, Filling, GangTrials
+from fairlead.placement.gang_room import GangRoom
 from fairlead.placement.gang_topology import has_topology
 from fairlead.placement.place import Placement
 from fairlead.queue.queue import SchedulingQueue
@@ -28,9 +29,10 @@ class GangSearch:
         self.topology = TopologyTrials(cluster, placements, self.trials)
         self.patience = TopologyPatience(queue)
 
-    def best(self, trial: Trial, gang: Gang, now: float) -> Filling:
+    def best(self, trial: Trial, gang: Gang, now: float, room: GangRoom | None = None) -> Filling:
+        """`room`: what is known already of the requests of its pods."""
         if has_topology(gang.spec):
-            return self.topology.best(trial, gang, self.patience.waited_s(gang.key, now))
+            return self.topology.best(trial, gang, self.patience.waited_s(gang.key, now), room)
         return self.trials.best(trial, gang)
 
     def shortage(self, gang: Gang) -> str:

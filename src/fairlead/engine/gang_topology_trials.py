@@ -11,6 +11,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
 from fairlead.engine.gang_trials import Filling, GangTrials, group_of
 from fairlead.model.pods import Pod
+from fairlead.placement.gang_room import GangRoom
 from fairlead.placement.gang_topology import GangPlan, GangPlans
 from fairlead.placement.place import Placement
 from fairlead.placement.topology_refusals import refusal_of
@@ -34,7 +35,7 @@ class TopologyTrials:
         self._placements = placements
         self._trials = trials
 
-    def plans(self, gang: Gang, waited_s: float) -> GangPlans:
+    def plans(self, gang: Gang, waited_s: float, room: GangRoom | None = None) -> GangPlans:
         useless = gang.useless_with(Counter(map(group_of, gang.pods)))
         useful = (pod for pod in gang.pods if group_of(pod) not in useless)
         pods = sorted(useful, key=_rank)[: gang.room]
@@ -45,12 +46,18 @@ class TopologyTrials:
                 placed.setdefault(group, []).append(held.node)
         counted = Counter(gang.placed.values())
         return GangPlans(
-            gang.spec, pods, placed, self._cluster, self._placements, waited_s, gang.needed, counted
-        )
+            gang.spec, pods, placed, self._cluster, self._placements, waited_s, gang.needed,
+            counted, room,
+        )  # fmt: skip
 
-    def best(self, trial: Trial, gang: Gang, waited_s: float) -> Filling:
-        """One that satisfies the gang and is in the trial, or else why there is none."""
-        plans, start = self.plans(gang, waited_s), trial.checkpoint()
+    def best(
+        self, trial: Trial, gang: Gang, waited_s: float, room: GangRoom | None = None
+    ) -> Filling:
+        """One that satisfies the gang and is in the trial, or else why there is none.
+
+        `room`: what is known already of the requests of its pods.
+        """
+        plans, start = self.plans(gang, waited_s, room), trial.checkpoint()
         enough: GangPlan | None = None
         filling: Filling | None = None
         tried = 0
@@ -87,9 +94,9 @@ class TopologyTrials:
         trial.rollback(start)
         return None
 
-    def first(self, gang: Gang, waited_s: float) -> Filling:
+    def first(self, gang: Gang, waited_s: float, room: GangRoom | None = None) -> Filling:
         """By the first plan, nothing filled in yet; or why there is none."""
-        plans = self.plans(gang, waited_s)
+        plans = self.plans(gang, waited_s, room)
         plan = next(iter(plans), None)
         return self._refused(plans, gang) if plan is None else _by(plan, gang)
 

@@ -32,6 +32,10 @@ _MOST_LEFT_OUT = 16
 #: How often members are looked at again whose rules ask for other pods.
 _MOST_LOOKS = 8
 
+#: What one attempt may cost (see `Work.spent`) before no more orders, groups or domains are tried.
+_MOST_WORK = 100_000
+_ANY_WORK = 1 << 62
+
 #: A request, and which mask of rows it is limited to.
 Kind = tuple[PodRequest, int]
 
@@ -180,10 +184,18 @@ class GangTrials:
         self._cluster = cluster
         self._placements = placements
         self._beyond_quota = beyond_quota
+        self._spent_until = 0
 
-    def fill(self, trial: Trial, filling: Filling, most: int) -> bool:
-        """Places up to `most` more members; True when there is nothing more to do."""
-        until = len(filling.placed) + most
+    @property
+    def _is_spent(self) -> bool:
+        return self._cluster.work.spent > self._spent_until
+
+    def fill(self, trial: Trial, filling: Filling, most: int, work: int = _ANY_WORK) -> bool:
+        """Places up to `most` more members; True when there is nothing more to do.
+
+        `work`: what that may cost, at least one member.
+        """
+        until, spent_until = len(filling.placed) + most, self._cluster.work.spent + work
         while not filling.is_full:
             while filling.left:
                 if len(filling.placed) >= until:
@@ -192,6 +204,8 @@ class GangTrials:
                     return True
                 if filling.is_full:
                     return True
+                if self._cluster.work.spent > spent_until:
+                    return False
             if not filling.look_again():
                 return True
         return True
@@ -226,6 +240,7 @@ class GangTrials:
     def best(self, trial: Trial, gang: Gang) -> Filling:
         """One that satisfies the gang and is in the trial, or else the one that came nearest."""
         order, start = ordered(gang), trial.checkpoint()
+        self._spent_until = self._cluster.work.spent + _MOST_WORK
         if (found := self._on_one_model(trial, gang, order)) is not None:
             return found
         nearest = Filling.of(gang, ())
@@ -238,7 +253,7 @@ class GangTrials:
                 return filling
             nearest = max(filling, nearest, key=lambda one: len(one.placed))
             trial.rollback(start)
-            if changed == order:
+            if changed == order or (self._is_spent and not filling.satisfied):
                 break
             order = changed
         found = self._with_fewer_groups(trial, nearest) if gang.spec.groups else None
@@ -250,7 +265,7 @@ class GangTrials:
         order = ordered(gang)
         for _ in range(_MOST_LEFT_OUT):
             order = _without_group(order, filling)
-            if not order or gang.needed_with(Counter(map(group_of, order))):
+            if self._is_spent or not order or gang.needed_with(Counter(map(group_of, order))):
                 return None
             filling = Filling.of(gang, order)
             self.fill(trial, filling, len(order))
@@ -282,6 +297,8 @@ class GangTrials:
         """For pods that must be near each other: in one domain after the other."""
         order, start = ordered(gang), trial.checkpoint()
         for mask in gang_domains.masks(order, self._placements, self._cluster):
+            if self._is_spent:
+                break
             filling = Filling.of(gang, order, {pod.uid: mask for pod in order})
             self.fill(trial, filling, len(order))
             if filling.satisfied:

@@ -113,6 +113,11 @@ class Gangs:
         """Whether a large gang has to be gone on with before another unit is tried."""
         return self._attempts.has_more
 
+    @property
+    def ready_entry(self) -> Entry | None:
+        """A gang with many different requests that was looked at, and is tried next."""
+        return self._attempts.ready_entry
+
     def go_on(self, now: float) -> Attempt:
         attempt = self._attempts.go_on(now)
         self._registry.touch(attempt.unit.key, now)
@@ -120,7 +125,9 @@ class Gangs:
 
     def attempt(self, entry: Entry, now: float, limit: Limit | None = None) -> Attempt:
         """`limit`: what the gang must leave free for planned starts."""
-        attempt = self._attempts.attempt(entry, now, limit)
+        is_ready = entry is self._attempts.ready_entry
+        attempt_ = self._attempts.attempt_ready if is_ready else self._attempts.attempt
+        attempt = attempt_(entry, now, limit)
         self._registry.touch(entry.unit.key, now)
         return attempt
 

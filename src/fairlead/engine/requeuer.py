@@ -1,5 +1,6 @@
 """Which waiting pods are tried again after a change, and the nominations meanwhile."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from math import isinf
 
@@ -7,7 +8,8 @@ from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.tenants import Tenants
-from fairlead.model.pods import Pod
+from fairlead.model.pods import Amounts, Pod
+from fairlead.placement.copies import copies_by_amounts
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed
 from fairlead.queue.entries import Entry, Pool
@@ -26,6 +28,10 @@ PREEMPTION_ASPECTS = (
 # more; and how many of them are sorted into equivalence classes again.
 _SLICE = 15_000
 _RECLASSIFIED = 1000
+
+#: A gang with more different requests is looked at by amounts alone: each view costs a look at all
+#: nodes.
+_MOST_VIEWS = 16
 
 #: A gang of more pods waits its backoff out, however idle the queue is.
 _LARGE_GANG = 1000
@@ -222,9 +228,32 @@ class Requeuer:
         assert isinstance(request, tuple)
         requests = request[1]
         try:
-            return sum(min(n, placement.most_copies(request, n)) for request, n in requests)
+            counted = [(placement.amounts(request), n) for request, n in requests]
+            if len(requests) > _MOST_VIEWS:
+                found = self._copies_by_amounts(counted)
+            else:
+                found = sum(min(n, placement.most_copies(request, n)) for request, n in requests)
+            return min(found, self._copies_of_least(counted)) if len(requests) > 1 else found
         except Exception:  # let the attempt itself fail, where it is reported
             return sum(n for _, n in requests)
+
+    def _copies_of_least(self, counted: Collection[tuple[Amounts, int]]) -> int:
+        """How many pods could have nodes if each took only what every one of them takes."""
+        least = dict(next(iter(counted))[0])
+        for each, _ in counted:
+            amounts = dict(each)
+            least = {name: min(n, amounts[name]) for name, n in least.items() if name in amounts}
+        count = sum(n for _, n in counted)
+        return min(count, copies_by_amounts(tuple(least.items()), self._cluster, count))
+
+    def _copies_by_amounts(self, counted: Collection[tuple[Amounts, int]]) -> int:
+        """For many requests, without their views."""
+        counts: Counter[Amounts] = Counter()
+        for amounts, n in counted:
+            counts[amounts] += n
+        return sum(
+            min(n, copies_by_amounts(amounts, self._cluster, n)) for amounts, n in counts.items()
+        )
 
     def wake_or_keep_waiting(
         self, entry: Entry, fits: bool, now: float, cause: str = "AssignedPodDelete"

@@ -15,7 +15,6 @@ from fairlead.placement.faults import fault_of
 from fairlead.placement.place import Placement
 from fairlead.placement.unequal_pods import AmountTable
 from fairlead.placement.views import REFUSED, View
-from fairlead.plugins.node_resources_fit import NodeResourcesFit
 
 #: In place of a resource: thousandths of GPUs, for requests that are not counted as one.
 _MILLI = ""
@@ -31,6 +30,10 @@ class GangRoom:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._size = cluster.columns.size
+        #: For each request, the one that stands for all that have the same room.
+        self._same: dict[PodRequest, PodRequest] = {}
+        self._alike: dict[tuple[Amounts, int, int], PodRequest] = {}
         self._most: dict[PodRequest, PerNode] = {}
         self._needs: dict[PodRequest, Amounts] = {}
         self._penalty: dict[PodRequest, PerNode] = {}
@@ -38,18 +41,56 @@ class GangRoom:
         self.given: Given = {}
 
     def know(self, pod: Pod, placement: Placement) -> PodRequest:
-        """The request of the pod, which the other methods take. Raises PluginFault."""
+        """The request of the pod, or one with the same room. Raises PluginFault.
+
+        The other methods take it.
+        """
         try:
-            view = placement.view(pod)
+            request = placement.settled_request(pod)
+            if request not in self._same:
+                self._know(placement.view(pod), placement)
         except Exception as error:
             raise fault_of(error, placement.profile) from error
-        if view.request not in self._most:
-            self._know(view, placement)
-        return view.request
+        return self._same[request]
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it has a place for every node of the cluster."""
+        return self._size == self._cluster.columns.size
+
+    def coarsen(self, most: int) -> bool:
+        """Requests that are near each other become one, the largest; whether there were more."""
+        if len(self._most) <= most:
+            return False
+        order = sorted(self._most, key=self._by_size, reverse=True)
+        each = -(-len(order) // most)
+        first: dict[PodRequest, PodRequest] = {}
+        for start in range(0, len(order), each):
+            together = order[start : start + each]
+            self._merge(together)
+            first |= dict.fromkeys(together, together[0])
+        self._same = {request: first[same] for request, same in self._same.items()}
+        return True
+
+    def _by_size(self, request: PodRequest) -> tuple[int, tuple[int, int]]:
+        return self.gpus_of(request), request.scored
+
+    def _merge(self, together: Sequence[PodRequest]) -> None:
+        needs: dict[str, int] = {}
+        for request in together:
+            for name, amount in self._needs.pop(request):
+                needs[name] = max(amount, needs.get(name, 0))
+        most = [self._most.pop(request) for request in together]
+        penalty = [self._penalty.pop(request) for request in together]
+        self._needs[together[0]] = tuple(needs.items())
+        self._most[together[0]] = np.minimum.reduce(most)
+        self._penalty[together[0]] = np.maximum.reduce(penalty)
 
     def of(self, request: PodRequest) -> PerNode:
         """How many more such pods each row has room for."""
-        room = self._most[request]
+        room, open_rows = self._most[request], self._cluster.open_rows
+        if open_rows is not None:
+            room = np.where(open_rows, room, 0)
         if not self.given:
             return room
         if request in self.given:
@@ -89,21 +130,18 @@ class GangRoom:
 
     def _know(self, view: View, placement: Placement) -> None:
         request, nodes = view.request, self._cluster.nodes
-        rules = placement.profile.filters
-        fit = next(
-            (rule for rule in rules if isinstance(rule, NodeResourcesFit)), NodeResourcesFit()
-        )
-        amounts = tuple(
-            (name, n) for name, n in request.resources if n > 0 and not fit.ignores(name)
-        )
+        amounts = placement.amounts(request)
         room = pod_room(request, amounts, view.chosen_gpus, nodes)
         left = view.left & (not view.pre_filter_message)
-        if self._cluster.open_rows is not None:
-            left = left & self._cluster.open_rows
-        self._most[request] = np.where(left, np.maximum(room, 1), 0)
-        self._penalty[request] = _penalty(view, left)
         milli = _gpus_milli(request)
-        self._needs[request] = (*amounts, (_MILLI, milli)) if milli else amounts
+        needs = (*amounts, (_MILLI, milli)) if milli else amounts
+        most, penalty = np.where(left, np.maximum(room, 1), 0), _penalty(view, left)
+        same = self._same[request] = self._alike.setdefault(
+            (needs, hash(most.tobytes()), hash(penalty.tobytes())), request
+        )
+        if same is request:
+            self._most[request], self._penalty[request] = most, penalty
+            self._needs[request] = needs
 
     def _left(self, resource: str) -> PerNode:
         left = self._amount(resource)

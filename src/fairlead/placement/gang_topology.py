@@ -24,6 +24,8 @@ from fairlead.placement.unequal_pods import Kinds, Taken, spread_over_few
 
 #: Plans that are made for one attempt.
 MOST_PLANS = 8
+#: Kinds of pods that are planned one by one; of more, those that are near each other become one.
+_MOST_KINDS = 32
 #: Domains that are tried in full for pods that differ.
 _MOST_REGIONS = 12
 
@@ -131,10 +133,12 @@ class GangPlans:
         waited_s: float,
         needed: int | None = None,
         counted: Counter[str] | None = None,
+        room: GangRoom | None = None,
     ) -> None:
         """`placed`: the nodes of members that have one, by group; `needed`: None for all pods.
 
         `counted`: by group, members that need no node any more; None: those that are placed.
+        `room`: what is known already of the requests of the pods.
         """
         self._spec = spec
         self._needed = len(pods) if needed is None else needed
@@ -150,18 +154,24 @@ class GangPlans:
         nodes = Counter({group: len(rows) for group, rows in self._placed.items()})
         self._counted = nodes if counted is None else counted
         self.waited_s = waited_s
-        self.room = GangRoom(cluster)
-        self._requests = {
-            pod.uid: self.room.know(pod, placements[pod.scheduler]) for pod in self.part.every_pod
-        }
+        self.room = room if room is not None and room.is_current else GangRoom(cluster)
+        self._requests = self._known(placements)
+        self._most_plans = MOST_PLANS
+        if self.room.coarsen(_MOST_KINDS):
+            self._requests = self._known(placements)
+            self._most_plans = 1
         self._size = cluster.columns.size
         self._masks: dict[int, NodeMask] = {}
         self._learnt = True
 
+    def _known(self, placements: Mapping[str, Placement]) -> dict[str, PodRequest]:
+        pods = self.part.every_pod
+        return {pod.uid: self.room.know(pod, placements[pod.scheduler]) for pod in pods}
+
     def __iter__(self) -> Iterator[GangPlan]:
         """Call `learn` after a plan that did not work out."""
         plan: GangPlan | None = None
-        for _ in range(MOST_PLANS):
+        for _ in range(self._most_plans):
             if not self._learnt:
                 break
             rows = self._planned(self.part) or self._with_fewer()

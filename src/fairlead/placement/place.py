@@ -12,7 +12,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.errors import PluginFault
 from fairlead.model.gpus import GpuRequest, Grant
-from fairlead.model.pods import Pod, PodRequest
+from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.placement.copies import copies
 from fairlead.placement.faults import fault_of
 from fairlead.placement.gpus import GpuPreference, Occupied, choose
@@ -30,9 +30,11 @@ from fairlead.placement.scope import Scope
 from fairlead.placement.verdicts import Placed, PlacementRecord, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views
 from fairlead.plugins.api import GpuScores, Picker
+from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.prepare import PrepareStep, failure_of
 
 NOWHERE = -1
+_COUNTS_ALL = NodeResourcesFit()
 
 
 class Placement:
@@ -47,7 +49,16 @@ class Placement:
 
     def view(self, pod: Pod) -> View:
         """The answers shared by all pods that ask for the same."""
-        return self._views.of(self._cluster.map_indices.settled(self.request(pod)))
+        return self._views.of(self.settled_request(pod))
+
+    @property
+    def views_kept(self) -> int:
+        """How many views are kept at the size that the cluster has now."""
+        return self._views.most
+
+    def settled_request(self, pod: Pod) -> PodRequest:
+        """The request of the view of the pod."""
+        return self._cluster.map_indices.settled(self.request(pod))
 
     def request(self, pod: Pod) -> PodRequest:
         """What the rules see of the pod; pods with equal requests get equal answers."""
@@ -176,13 +187,19 @@ class Placement:
         found: NodeMask = rows if open_rows is None else rows & open_rows
         return found
 
+    def amounts(self, request: PodRequest) -> Amounts:
+        """The resources of the request that must be free on a node."""
+        rules = self.profile.filters
+        fit = next((rule for rule in rules if isinstance(rule, NodeResourcesFit)), _COUNTS_ALL)
+        return tuple((name, n) for name, n in request.resources if n > 0 and not fit.ignores(name))
+
     def most_copies(self, request: PodRequest, most: int) -> int:
         """How many pods with the request could have nodes, up to `most`; there may be fewer."""
         return int(self.copies(request, most).sum())
 
     def copies(self, request: PodRequest, most: int) -> PerNode:
         """The same for each row."""
-        found = copies(self._views.of(request), self._cluster, most)
+        found = copies(self._views.of(request), self.amounts(request), self._cluster, most)
         open_rows = self._cluster.open_rows
         return found if open_rows is None else np.where(open_rows, found, 0)
 

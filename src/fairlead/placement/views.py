@@ -326,14 +326,14 @@ class Views:
         return view
 
     def _forget_some(self) -> None:
-        while len(self._views) > self._most or (
+        while len(self._views) > self.most or (
             self._request_bytes > _REQUEST_BYTES and len(self._views) > 1
         ):
             request, _ = self._views.popitem(last=False)
             self._request_bytes -= request.weight_bytes
 
     @property
-    def _most(self) -> int:
+    def most(self) -> int:
         """As many views as fit into the bytes; each costs a few numbers for every node."""
         return min(_MOST_VIEWS, max(_FEWEST_VIEWS, self._bytes_kept // self._weight_bytes))
 

@@ -1,0 +1,79 @@
+"""Gangs whose pods have many different requests: what they ask for is looked up over several turns.
+
+Each request has a view, and a view costs as much as the cluster has nodes. So before such a gang is
+tried, its views are made, some in each turn; no other unit is tried meanwhile. Where there are more
+requests than views that are kept, the gang is placed in slices.
+"""
+
+from collections.abc import Mapping
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.engine import gang_flights
+from fairlead.model.pods import Pod, PodRequest
+from fairlead.placement.gang_room import GangRoom
+from fairlead.placement.gang_topology import has_topology
+from fairlead.placement.place import Placement
+from fairlead.queue.entries import Entry
+from fairlead.queue.units import Gang
+
+#: Different requests that the pods of one gang may have.
+MOST_REQUESTS = 2000
+#: What making views may cost in one turn (see `Work.spent`).
+WORK = 30_000
+
+
+class GangViews:
+    """Of one gang at a time."""
+
+    def __init__(self, cluster: Cluster, placements: Mapping[str, Placement]) -> None:
+        self._cluster = cluster
+        self._placements = placements
+        #: A gang that is tried once its views are made, and one pod for each view to make.
+        self.entry: Entry | None = None
+        self._left: list[Pod] = []
+        #: How many different requests it has.
+        self.count = 0
+        #: For topology rules: what is free for each request.
+        self.room: GangRoom | None = None
+
+    def begin(self, entry: Entry, gang: Gang, requests: Mapping[PodRequest, Pod]) -> None:
+        self.count = len(requests)
+        self.entry, self._left = entry, [*requests.values()][::-1]
+        self.room = GangRoom(self._cluster) if has_topology(gang.spec) else None
+
+    @property
+    def are_made(self) -> bool:
+        return not self._left
+
+    def go_on(self) -> None:
+        """Makes some more."""
+        work, until = self._cluster.work, self._cluster.work.spent + WORK
+        while self._left and work.spent < until:
+            pod = self._left.pop()
+            placement = self._placements[pod.scheduler]
+            try:
+                self.room.know(pod, placement) if self.room else placement.view(pod)
+            except Exception:  # the attempt itself fails, where it is reported
+                self._left.clear()
+
+    def end(self) -> GangRoom | None:
+        room, self.entry, self.room = self.room, None, None
+        self._left.clear()
+        return room
+
+    def requests(self, gang: Gang) -> dict[PodRequest, Pod]:
+        """The different requests, each with the first pod that has it."""
+        found: dict[PodRequest, Pod] = {}
+        for pod in gang.pods:
+            found.setdefault(self._placements[pod.scheduler].request(pod), pod)
+        return found
+
+    def are_needed(self, gang: Gang, requests: int) -> bool:
+        """Whether what is looked up is still there when the gang is tried."""
+        return requests > 1 and (has_topology(gang.spec) or not self.is_large(gang, requests))
+
+    def is_large(self, gang: Gang, requests: int) -> bool:
+        """Whether it is placed in slices."""
+        if len(gang.pods) > gang_flights.SLICE:
+            return True
+        return requests > self._placements[gang.pod.scheduler].views_kept // 2
