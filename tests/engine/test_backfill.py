@@ -212,3 +212,19 @@ def test_units_that_are_held_back_are_quiet() -> None:
     for at in range(1, 10):
         world.run_until(at)
     assert attempts.attempts == before
+
+
+def test_all_waiting_units_can_be_planned_without_a_change() -> None:
+    """Also without backfill; in the order of the units, each beside those before it."""
+    world = with_head(8, BackfillTerms(resolution_s=0.0))
+    world.submit(*a_job("second", 8, 20))
+    world.submit(*a_job("third", 4, None))
+    planned = {each.unit_key: each for each in world.engine.plans.plan_all(10, now=world.now)}
+    starts = {key.rpartition("/")[2]: each.start_s for key, each in planned.items()}
+    assert starts == {"head": 10, "second": 15, "third": 35}
+    assert not world.engine.plans.are_made
+    assert [each.unit_key for each in world.engine.plans.plan_all(1, now=0.0)] == [
+        "fairlead/default/head"
+    ]
+    world.run_until(100)
+    assert [world.start_of(name) for name in ("head", "second", "third")] == [10, 15, 35]

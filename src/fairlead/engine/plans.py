@@ -7,6 +7,7 @@ Without backfill nothing of this exists.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import nsmallest
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from fairlead.queue.entries import Entry
 from fairlead.queue.order import PrioritySort, QueueOrder
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.units import Unit
+
+#: What plans for all may cost (see `Work.spent`).
+_MOST_WORK = 200_000
 
 
 class Plans:
@@ -75,6 +79,23 @@ class Plans:
     def start_of(self, unit_key: str) -> PlannedStart | None:
         """The planned start of a waiting unit."""
         return next((planned for planned in self if planned.unit_key == unit_key), None)
+
+    def plan_all(self, depth: int, *, now: float) -> list[PlannedStart]:
+        """When and where the first waiting units would start, in their order; nothing changes.
+
+        Each is planned so that it delays none before it, whatever the mode. Units without a start
+        within the window are left out, and so are the last ones if there are very many.
+        """
+        made: list[Plan] = []
+        waiting = self._book.waiting(self._queue.entries())
+        work_until = self._cluster.work.spent + _MOST_WORK
+        for entry in nsmallest(depth, waiting, key=self._order_of):
+            plan = self._book.planned(entry, self._order_of(entry), now, made, at_once=True)
+            if plan is not None:
+                made.append(plan)
+            if self._cluster.work.spent > work_until:
+                break
+        return [plan.planned for plan in made]
 
     def renew(self, now: float) -> None:
         """Before the next unit is tried: plans follow what has changed."""

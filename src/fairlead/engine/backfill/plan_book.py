@@ -3,7 +3,7 @@
 A plan that still holds is kept: a start does not move because another one was found.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fairlead.cluster.changes import ANYWHERE
@@ -139,7 +139,7 @@ class PlanBook:
         again, self._plans = self._plans[at:], self._plans[:at]
         work_until = self._cluster.work.spent + _MOST_WORK
         for plan in again:
-            made = self._planned(plan.entry, plan.order, now)
+            made = self.planned(plan.entry, plan.order, now)
             if made is not None:
                 self._plans.append(made.follow(plan))
             if self._cluster.work.spent > work_until:
@@ -153,7 +153,7 @@ class PlanBook:
         self._improved_s = now
         work_until = self._cluster.work.spent + _MOST_WORK
         for at, plan in enumerate(self._plans):
-            made = self._planned(plan.entry, plan.order, now, self._plans[:at])
+            made = self.planned(plan.entry, plan.order, now, self._plans[:at])
             if made is not None and made.start_s < plan.start_s:
                 self._plans[at] = made.follow(plan)
                 if at + 1 < len(self._plans):
@@ -212,7 +212,7 @@ class PlanBook:
             if self._cluster.work.spent > work_until:
                 return False
             ahead = [plan for plan in self._plans if plan.order < order]
-            made = self._planned(entry, order, now, ahead)
+            made = self.planned(entry, order, now, ahead)
             if made is None:
                 self._pause(key, now, _NO_PLAN_S)
                 continue
@@ -237,13 +237,26 @@ class PlanBook:
         if after and kept:
             self._plan_again(at + 1, now)
 
-    def _planned(
-        self, entry: Entry, order: UnitKey, now: float, ahead: Sequence[Plan] | None = None
+    def planned(
+        self,
+        entry: Entry,
+        order: UnitKey,
+        now: float,
+        ahead: Sequence[Plan] | None = None,
+        *,
+        at_once: bool = False,
     ) -> Plan | None:
+        """A plan beside those that are before it; None if there is no start."""
+        ahead = self._plans if ahead is None else ahead
         try:
-            return self._planner.plan(entry, order, self._plans if ahead is None else ahead, now)
+            return self._planner.plan(entry, order, ahead, now, at_once=at_once)
         except PluginFault:  # the attempt itself reports it
             return None
+
+    def waiting(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Units that could start, each once."""
+        found = {id(entry): entry for entry in entries}
+        return [entry for entry in found.values() if self._waits(entry)]
 
     def _makes_room(self, entry: Entry) -> bool:
         """Whether pods are being evicted for it: it needs no plan."""

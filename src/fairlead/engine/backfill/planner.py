@@ -77,8 +77,19 @@ class Planner:
         self._terms = terms
         self.futures = Futures(cluster, placements, ends)
 
-    def plan(self, entry: Entry, order: UnitKey, ahead: Sequence[Plan], now: float) -> Plan | None:
-        """The first start that delays none of `ahead`; None if there is none within the window."""
+    def plan(
+        self,
+        entry: Entry,
+        order: UnitKey,
+        ahead: Sequence[Plan],
+        now: float,
+        *,
+        at_once: bool = False,
+    ) -> Plan | None:
+        """The first start that delays none of `ahead`; None if there is none within the window.
+
+        `at_once`: it may fit now.
+        """
         unit = entry.unit
         if not 0 < len(unit.pods) <= MOST_PODS:
             return None
@@ -86,8 +97,10 @@ class Planner:
         amounts = FreeAmounts(self._cluster, kinds, None)
         ending = self._ending(unit, amounts, now)
         until_s = now + self._terms.window_s
-        starts = [plan.end_s for plan in ahead if now < plan.end_s <= until_s]
-        times = lumped(np.concatenate([ending.at_s, np.sort(starts)]), now, self._terms)
+        more = [plan.end_s for plan in ahead if now < plan.end_s <= until_s]
+        times = lumped(np.concatenate([ending.at_s, more]), now, self._terms)
+        if at_once:
+            times = np.concatenate([[now], times[times > now]])
         begin = self._first_by_amounts(times, kinds, amounts, ending)
         work_until = self._cluster.work.spent + _MOST_WORK
         for at_s in _some(times[begin:].tolist()):
