@@ -1,0 +1,118 @@
+"""No unit that starts early delays a planned start: all orders of small cases, and drawn ones."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders import a_node
+from fairlead.engine.plans import Plans
+from fairlead.model.backfill import BackfillMode, BackfillTerms
+from fairlead.model.gpus import GpuRequest
+from fairlead.model.nodes import Node
+from fairlead.testing.builders import a_gpu_node, gpu_share
+from timed_world import TimedWorld, a_job
+
+EASY = BackfillTerms(BackfillMode.EASY, resolution_s=0.0)
+CONSERVATIVE = BackfillTerms(BackfillMode.CONSERVATIVE, resolution_s=0.0)
+
+
+@dataclass(frozen=True)
+class Job:
+    pods: int
+    bound_s: float | None
+    at_s: float = 0.0
+    #: How long it really runs; None: until its bound.
+    run_s: float | None = None
+    #: What each pod asks for.
+    asks: dict[str, int | GpuRequest] = field(default_factory=lambda: {"gpus": 1})
+
+
+class WatchedWorld(TimedWorld):
+    """A planned start never moves later, and is never lost before the unit starts."""
+
+    def __init__(self, *nodes: Node, terms: BackfillTerms) -> None:
+        self.promised: dict[str, float] = {}
+        super().__init__(*nodes, terms=terms)
+
+    def work(self) -> None:
+        super().work()
+        waiting = {entry.unit.key for entry in self.engine.queue.entries()}
+        planned = {each.unit_key: each.start_s for each in self.engine.plans}
+        for key in self.promised.keys() & waiting:
+            assert key in planned, f"{key} lost its planned start"
+        for key, start_s in planned.items():
+            assert start_s <= self.promised.get(key, start_s), f"{key} moved later"
+            self.promised[key] = start_s
+
+
+def run(jobs: Sequence[Job], terms: BackfillTerms, nodes: Sequence[Node]) -> WatchedWorld:
+    world = WatchedWorld(*nodes, terms=terms)
+    for number, job in sorted(enumerate(jobs), key=lambda each: each[1].at_s):
+        world.run_until(job.at_s)
+        pods = a_job(f"j{number}", job.pods, job.bound_s, **job.asks)
+        world.submit(*pods, runs_s=job.run_s)
+    world.run_until(200.0)
+    return world
+
+
+def check(jobs: Sequence[Job], terms: BackfillTerms, nodes: Sequence[Node]) -> None:
+    world = run(jobs, terms, nodes)
+    for number, job in enumerate(jobs):
+        key = f"j{number}" if job.pods == 1 else f"fairlead/default/j{number}"
+        assert world.runs(f"j{number}"), f"j{number} never starts: {jobs}"
+        if key in world.promised:
+            assert world.start_of(f"j{number}") <= world.promised[key], (number, jobs)
+
+
+THREE_NODES = [a_node(f"n{at}", gpus=1) for at in range(3)]
+KINDS = list(product((1, 2, 3), (1, 3)))
+
+
+@pytest.mark.parametrize("terms", [EASY, CONSERVATIVE], ids=["easy", "conservative"])
+@pytest.mark.parametrize("second", KINDS, ids=str)
+def test_no_unit_delays_a_planned_start(terms: BackfillTerms, second: tuple[int, int]) -> None:
+    """All sequences of three jobs behind one that takes two of three nodes."""
+    for third, last in product(KINDS, repeat=2):
+        jobs = [Job(2, 2), Job(*second), Job(*third), Job(*last, at_s=1)]
+        check(jobs, terms, THREE_NODES)
+
+
+def test_the_cases_show_delays_where_nothing_is_left_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Plans, "limit", lambda _plans, _entry, _now: None)
+    with pytest.raises(AssertionError, match="moved later"):
+        check([Job(2, 2), Job(3, 1), Job(1, 3)], EASY, THREE_NODES)
+
+
+SHARES = st.sampled_from([300, 500, 700, 1000]).map(lambda milli: {"gpu_request": gpu_share(milli)})
+WHOLE = st.sampled_from([1, 2]).map(lambda gpus: {"gpus": gpus})
+BOUNDS = st.sampled_from([1, 2, 3, 5, 8, 13])
+
+
+@st.composite
+def drawn_jobs(draw: st.DrawFn, asks: st.SearchStrategy[dict[str, object]]) -> list[Job]:
+    """Some end before their bound."""
+    found = []
+    for _ in range(draw(st.integers(3, 9))):
+        bound_s = draw(BOUNDS)
+        run_s = draw(st.sampled_from([bound_s, bound_s, max(1, bound_s // 2)]))
+        at_s = draw(st.integers(0, 6))
+        found.append(Job(draw(st.integers(1, 3)), bound_s, at_s, run_s, draw(asks)))
+    return found
+
+
+@given(drawn_jobs(SHARES), st.sampled_from([EASY, CONSERVATIVE]))
+@settings(max_examples=40, deadline=None)
+def test_no_share_of_a_gpu_delays_a_planned_start(jobs: list[Job], terms: BackfillTerms) -> None:
+    check(jobs, terms, [a_gpu_node("n0", gpus=2), a_gpu_node("n1", gpus=2)])
+
+
+@given(drawn_jobs(WHOLE), st.sampled_from([EASY, CONSERVATIVE]))
+@settings(max_examples=40, deadline=None)
+def test_no_unit_on_nodes_with_several_gpus_delays_a_planned_start(
+    jobs: list[Job], terms: BackfillTerms
+) -> None:
+    check(jobs, terms, [a_node("n0", gpus=2), a_node("n1", gpus=3), a_node("n2", gpus=2)])
