@@ -6,7 +6,7 @@ from builders import a_pod
 from fairlead.kube import dialects
 from fairlead.kube.bind_encoder import DialectEncoder
 from fairlead.kube.failures import Failures
-from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
+from fairlead.model.gpus import PLAIN, WHOLE, Gpu, GpuRequest, GpuUse, Grant, Inventory
 
 NOW_NS = 1_700_000_000_123_456_789
 EPOCH = "fairlead.dev/epoch"
@@ -47,3 +47,13 @@ def test_a_dialect_that_breaks_fails_one_bind_and_is_counted(
     data = DialectEncoder(lambda: NOW_NS, failures=failures)(POD, "n1", GRANT, INVENTORY)
     assert data.problem.startswith("internal error while binding: KeyError('slot')")
     assert failures.counts == {"binding": 1}
+
+
+def test_equal_grants_are_written_equally_wherever_their_values_come_from() -> None:
+    """msgspec omits what *is* the default, not what equals it."""
+    encode = DialectEncoder(lambda: 1)
+    made = Grant((GpuUse("GPU-1", milli=WHOLE),), PLAIN)
+    read = Grant((GpuUse("GPU-1", milli=int("1000")),), "NVIDIA".lower())
+    pod = a_pod("p", gpus=1)
+    assert encode(pod, "n", read, None) == encode(pod, "n", made, None)
+    assert '"dialect"' not in encode(pod, "n", read, None).annotations["fairlead.dev/assignment"]

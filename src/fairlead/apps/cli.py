@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fairlead import __version__
-from fairlead.apps.commands import inspection, servers, simulation
+from fairlead.apps.commands import inspection, logs_of_decisions, servers, simulation
 from fairlead.model.errors import FairleadError
 
 app = typer.Typer(
@@ -28,6 +28,7 @@ app.command(short_help="Show queues and what waits in them.")(inspection.queue)
 app.command(short_help="Compare where profiles would place the same pods.")(inspection.compare)
 app.command(short_help="Show GPU usage by pod.")(inspection.top)
 app.command("check-config", short_help="Check a configuration file.")(inspection.check_config)
+app.command(short_help="Repeat the decisions of a log, and compare.")(logs_of_decisions.replay)
 app.command(short_help="Run a simulated GPU cluster on this machine.")(simulation.up)
 app.command(short_help="Run a trace of jobs in virtual time.")(simulation.sim)
 

@@ -89,6 +89,15 @@ def run(
     ] = "",
     leader_elect_resource_name: LeaseName = "",
     leader_elect_resource_namespace: LeaseNamespace = "",
+    decision_log: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Directory for a log of all decisions, for `fairlead replay`."
+        ),
+    ] = None,
+    decision_log_size: Annotated[
+        str, typer.Option(help="Most bytes of all its files together (default: 256Mi).")
+    ] = "",
 ) -> None:
     """Schedule pods until stopped."""
     logs.set_up(log_level)
@@ -108,6 +117,7 @@ def run(
                 reservation_image, reservation_namespace, reservation_priority_class,
                 tuple(reservation_pull_secret or ()), reservation_grace,
             ),
+            decision_log, decision_log_size,
         )
     )  # fmt: skip
 

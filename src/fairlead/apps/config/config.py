@@ -24,6 +24,7 @@ import msgspec
 from fairlead.apps.config import plugin_files, profiles, typed_yaml
 from fairlead.apps.config.backfill_config import BackfillConfig
 from fairlead.apps.config.consolidation_config import ConsolidationConfig
+from fairlead.apps.config.decision_log_config import DecisionLogConfig
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.findings import Finding
 from fairlead.apps.config.gangs_config import GangsConfig
@@ -125,6 +126,7 @@ class Config(_Strict):
     max_binds_in_flight: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 64
     leader_election: ElectionConfig = msgspec.field(default_factory=ElectionConfig)
     telemetry: TelemetryConfig = msgspec.field(default_factory=TelemetryConfig)
+    decision_log: DecisionLogConfig = msgspec.field(default_factory=DecisionLogConfig)
 
 
 _REPLACED = (

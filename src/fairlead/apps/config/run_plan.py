@@ -9,10 +9,12 @@ import msgspec
 
 from fairlead.apps.config import config as configs
 from fairlead.apps.config import plugin_files, profiles
+from fairlead.apps.config.decision_log_config import DecisionLogConfig
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.findings import Finding, Translation
 from fairlead.apps.config.reservation_options import ReservationOptions
 from fairlead.apps.config.telemetry_config import endpoint_plan
+from fairlead.apps.decision_log.log_writer import LogPlan
 from fairlead.kube.gangs.registry import ALL, GangDialects
 from fairlead.kube.queues.registry import ALL_QUEUES, QueueDialects
 from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
@@ -42,6 +44,8 @@ class RunOptions:
     authenticate: bool | None = None
     expects_variables: bool = False
     reservations: ReservationOptions = field(default_factory=ReservationOptions)
+    decision_log: Path | None = None
+    decision_log_size: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,8 @@ class RunPlan:
     consolidation: ConsolidationTerms = field(default_factory=ConsolidationTerms)
     #: Whether starts of waiting units are planned.
     backfill: BackfillTerms = NO_BACKFILL
+    #: Where all that is decided is recorded; None: nowhere.
+    decision_log: LogPlan | None = None
     #: What the file says without effect, and what it says that is probably not meant.
     notes: Sequence[Finding] = ()
     warnings: Sequence[Finding] = ()
@@ -107,6 +113,7 @@ def plan(options: RunOptions) -> RunPlan:
         topology=config.topology.topology(),
         consolidation=config.consolidation.terms(),
         backfill=config.backfill.terms(),
+        decision_log=config.decision_log.plan(options.decision_log, options.decision_log_size),
         warnings=(*configs.warnings(served, built), *config.topology.warnings()),
     )
 
@@ -136,6 +143,7 @@ def _plan_moved(options: RunOptions, moved: Translation) -> RunPlan:
         max_binds_in_flight=configs.Config().max_binds_in_flight,
         electing=options.electing.over(moved.electing),
         authenticate=options.authenticate,
+        decision_log=DecisionLogConfig().plan(options.decision_log, options.decision_log_size),
         notes=moved.notes,
         refused_with={
             behaviour: _summary(options.config, problems)

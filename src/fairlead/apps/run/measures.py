@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from prometheus_client import Counter, Histogram
 
+from fairlead.apps.decision_log.recording import DecisionLog
 from fairlead.apps.run.containment import Containment
 from fairlead.apps.run.readings import Readings
 from fairlead.engine import events, instructions
@@ -133,6 +134,21 @@ class Measures:
             "Objects left out because they caused an internal error twice.",
             (),
             lambda: {(): float(containment.left_out())},
+        )
+
+    def watch_decision_log(self, decisions: DecisionLog) -> None:
+        counter = self._metrics.watch_counter
+        counter(
+            "fairlead_decision_log_bytes",
+            "Bytes of the decision log that were written.",
+            (),
+            lambda: {(): float(decisions.written_bytes)},
+        )
+        counter(
+            "fairlead_decision_log_gaps",
+            "Times that the decision log broke off, until a new run begins.",
+            (),
+            lambda: {(): float(decisions.gaps)},
         )
 
     def watch_readings(self, readings: Readings) -> None:

@@ -1,9 +1,13 @@
 """`fairlead run`: from a plan to a scheduler at work, and to a clean end."""
 
+import logging
+
 import structlog
 
 from fairlead import __version__
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
+from fairlead.apps.decision_log.frames import LogHeader
+from fairlead.apps.decision_log.recording import DecisionLog, described
 from fairlead.apps.explain.explanation import Explainer
 from fairlead.apps.fast_loop import run_in_fast_loop, spare_the_collector, until_signalled
 from fairlead.apps.queues.reader import QueueReader
@@ -50,6 +54,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         topology=prepared.topology,
         consolidation=prepared.consolidation,
         backfill=prepared.backfill,
+        decisions=_decisions(options, prepared, elects=terms is not None),
         on_server=prepared.meet,
     )
     seen_by = access_to(prepared.address, prepared.authenticate, Reviews(client))
@@ -83,3 +88,19 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
     finally:
         await client.close()
     log.info("stopped")
+
+
+def _decisions(options: RunOptions, prepared: RunPlan, *, elects: bool) -> DecisionLog | None:
+    if prepared.decision_log is None:
+        return None
+    header = LogHeader(
+        version=__version__,
+        config=options.config.read_text() if options.config else "",
+        scheduler_name=options.scheduler_name,
+        profile=options.profile,
+        profiles={name: described(profile) for name, profile in prepared.profiles.items()},
+        reserves=bool(options.reservations.image),
+        elects=elects,
+        keeps_records=log.is_enabled_for(logging.DEBUG),
+    )
+    return DecisionLog(prepared.decision_log, header)

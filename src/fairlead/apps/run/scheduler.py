@@ -10,6 +10,7 @@ from typing import Any, assert_never
 
 import structlog
 
+from fairlead.apps.decision_log.recording import DecisionLog, RecordedEngine
 from fairlead.apps.run.containment import Containment
 from fairlead.apps.run.finished_members import FinishedMembers
 from fairlead.apps.run.gang_watches import GangWatches
@@ -109,6 +110,7 @@ class Scheduler:
         topology: Topology = NO_LEVELS,
         consolidation: ConsolidationTerms = NO_MOVES,
         backfill: BackfillTerms = NO_BACKFILL,
+        decisions: DecisionLog | None = None,
         on_server: Callable[[Behaviour], None] = lambda _: None,
         on_event: Callable[[events.Event], None] = lambda _: None,
         on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
@@ -122,6 +124,7 @@ class Scheduler:
         `queue_dialects` say what teams may use; not where another scheduler decides, either.
         `topology` lists the levels that rules of gangs name. `consolidation` says whether pods are
         moved so that others start, `backfill` whether starts of waiting pods are planned.
+        `decisions` is where all that is decided is recorded.
         `on_server` is told what the API server is before anything else is asked of it.
         """
         self._client = client
@@ -131,10 +134,11 @@ class Scheduler:
         self.metrics = metrics
         self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
         failures = Failures()
-        self.engine = Engine(
+        self._decisions = decisions
+        self.engine = (partial(RecordedEngine, decisions) if decisions else Engine)(
             profiles,
             extender_profile,
-            _encoder(self._elector, failures),
+            _encoder(self._elector, failures, decisions),
             reserves=reservations is not None,
             topology=topology,
             consolidation=consolidation,
@@ -211,6 +215,8 @@ class Scheduler:
             metrics, self.engine, self._binder, self._recorder, self._gangs.writer
         )
         self._measures.watch_containment(self._containment)
+        if decisions:
+            self._measures.watch_decision_log(decisions)
         expose(metrics, self.usage)
         expose_queues_of(self.engine, metrics)
         if self._elector:
@@ -284,6 +290,8 @@ class Scheduler:
                 task.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
             await self._hand_over()
+            if self._decisions:
+                self._decisions.close(_STOP_GRACE_S)
 
     def choose(self, pod: Pod, node: str) -> None:
         """Another scheduler, whom we advise, chose a node: binds the pod there, or declines."""
@@ -496,6 +504,8 @@ class Scheduler:
             self._awake.clear()
             if self._containment.rebuild_is_due(time.monotonic()):
                 await self._rebuild()
+            if self._decisions:
+                await self._tend_log(self._decisions)
             if self._has_taken_over and not self._unsynced():
                 await self._decide_while_there_is_work()
             self._decided_at_s = time.monotonic()
@@ -504,6 +514,11 @@ class Scheduler:
     async def _rebuild(self) -> None:
         """Builds the engine again from what the watches hold. Nothing is decided meanwhile."""
         self._containment.rebuild_begins(time.monotonic())
+        await self._show_again()
+        self._containment.rebuild_ends(time.monotonic())
+
+    async def _show_again(self) -> None:
+        """Shows an engine that knows nothing what the watches hold."""
         self.usage.cluster = self.engine.cluster
         async for _ in self._gangs.retell():
             self._decided_at_s = time.monotonic()
@@ -511,7 +526,15 @@ class Scheduler:
             self._decided_at_s = time.monotonic()
         async for _ in self._watches.retell():
             self._decided_at_s = time.monotonic()
-        self._containment.rebuild_ends(time.monotonic())
+
+    async def _tend_log(self, decisions: DecisionLog) -> None:
+        """A new run of the decision log begins with all that the engine was shown."""
+        decisions.flush_after(time.monotonic())
+        engine = self.engine
+        if decisions.begins_again and isinstance(engine, RecordedEngine) and engine.is_settled:
+            engine.begin_again()
+            await self._show_again()
+            log.info("decision log begins a new run")
 
     async def _decide_while_there_is_work(self) -> None:
         self.engine.wall_offset_s = time.time() - time.monotonic()
@@ -554,9 +577,13 @@ class Scheduler:
             return
 
 
-def _encoder(elector: Elector | None, failures: Failures) -> DialectEncoder:
-    epoch = (lambda: elector.epoch) if elector else None
-    return DialectEncoder(time.time_ns, epoch=epoch, failures=failures)
+def _encoder(
+    elector: Elector | None, failures: Failures, decisions: DecisionLog | None
+) -> DialectEncoder:
+    now_ns, epoch = time.time_ns, (lambda: elector.epoch) if elector else None
+    if decisions:
+        now_ns, epoch = decisions.drawing(now_ns), epoch and decisions.drawing(epoch)
+    return DialectEncoder(now_ns, epoch=epoch, failures=failures)
 
 
 def _doing(instruction: instructions.Instruction) -> str:

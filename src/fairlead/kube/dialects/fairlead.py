@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -90,6 +90,7 @@ _encode = msgspec.json.Encoder().encode
 #: Dialects that may know GPUs by number alone, such as 3. The container is shown no other GPUs than
 #: its own, and there they are numbered from 0.
 _SHOWN_ALONE = frozenset({"gpushare", "kai"})
+_T = TypeVar("_T", int, str)
 _NO_MEMBER = Member("", 0)
 _ISOLATIONS = {isolation.value: isolation for isolation in Isolation}
 
@@ -161,18 +162,22 @@ class Fairlead(DialectDefaults):
         """The annotations of every pod with GPUs, in any dialect."""
         grant = assignment.grant
         uses = [
-            _Use(u.uuid, u.milli, u.memory_mib, u.whole, u.profile, u.start, u.slices)
+            _Use(u.uuid, _same(u.milli, WHOLE), u.memory_mib, u.whole, u.profile, u.start, u.slices)
             for u in grant.uses
         ]
         member = grant.member or _NO_MEMBER
-        said = _Assignment(
-            uses, grant.dialect, member.workload, member.index, grant.isolation.value
-        )
+        dialect, isolation = _same(grant.dialect, PLAIN), grant.isolation.value
+        said = _Assignment(uses, dialect, member.workload, member.index, isolation)
         return {
             VISIBLE: _visible(grant, assignment.inventory),
             ASSIGNMENT: _encode(said).decode(),
             **(_limits(grant.uses[0]) if grant.isolation is Isolation.MPS else {}),
         }
+
+
+def _same(value: _T, default: _T) -> _T:
+    """The default itself if it is equal: what is omitted is compared by identity."""
+    return default if value == default else value
 
 
 def _limits(use: GpuUse) -> dict[str, str]:

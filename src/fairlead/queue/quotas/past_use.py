@@ -1,7 +1,8 @@
 """What a queue has used: with a half-life, and since the current day and month began, in UTC.
 
-Use is integrated exactly between changes, so the result does not depend on how often it is asked
-for. A clock that goes back changes nothing; use counts again from the time it had reached.
+Use is integrated exactly between changes. Asking for it changes nothing, not even a rounding: the
+same changes at the same times give the same numbers, however often they are looked at. A clock that
+goes back changes nothing; use counts again from the time it had reached.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,7 +22,7 @@ _FIRST_S, _LAST_S = 0.0, datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 class UseMeter:
     """The use of one queue. GPUs are counted in thousandths, as amounts of queues are."""
 
-    __slots__ = ("_at_s", "_day_s", "_half_life_s", "_month_s", "_past", "_rate")
+    __slots__ = ("_at_s", "_day_s", "_half_life_s", "_month_s", "_past", "_rate", "_reached_s")
 
     def __init__(
         self, now_s: float, recorded: PastUse | None = None, half_life_s: float = HALF_LIFE_S
@@ -37,35 +38,35 @@ class UseMeter:
         #: GPU-seconds with half-life, GPU-hours of the day and of the month.
         self._past = tuple(value if isfinite(value) and value > 0.0 else 0.0 for value in past)
         self._day_s, self._month_s = day_end(self._at_s), month_end(self._at_s)
+        #: The latest time that it was asked about.
+        self._reached_s = self._at_s
 
     def use(self, gpu_milli: int, now_s: float) -> None:
         """From now on it uses so much."""
-        self._advance(now_s)
+        past = self.at(now_s)
+        if past.at_s > self._at_s:
+            self._past = past.gpu_seconds, past.day_hours, past.month_hours
+            self._at_s = past.at_s
+            self._day_s, self._month_s = day_end(self._at_s), month_end(self._at_s)
         self._rate = gpu_milli / 1000.0
 
     def at(self, now_s: float) -> PastUse:
-        self._advance(now_s)
-        seconds, day, month = self._past
-        return PastUse(self._at_s, seconds, day, month)
+        to_s = self._reached_s = max(now_s, self._reached_s)
+        day = self._since(self._past[1], self._day_s, to_s, day_start)
+        month = self._since(self._past[2], self._month_s, to_s, month_start)
+        return PastUse(to_s, self._seconds(to_s), day, month)
 
     def fraction(self, now_s: float, capacity_milli: float) -> float:
         """Of what a cluster with so many GPUs could have done, with the same half-life."""
-        self._advance(now_s)
+        self._reached_s = max(now_s, self._reached_s)
         whole = capacity_milli / 1000.0 * self._half_life_s / log(2.0)
-        return min(1.0, self._past[0] / whole) if whole > 0.0 else 0.0
+        return min(1.0, self._seconds(self._reached_s) / whole) if whole > 0.0 else 0.0
 
-    def _advance(self, to_s: float) -> None:
-        passed = to_s - self._at_s
-        if passed <= 0.0:
-            return
-        seconds, day, month = self._past
-        kept = 0.5 ** (passed / self._half_life_s)
-        seconds = seconds * kept + self._rate * (1.0 - kept) * self._half_life_s / log(2.0)
-        day = self._since(day, self._day_s, to_s, day_start)
-        month = self._since(month, self._month_s, to_s, month_start)
-        self._past, self._at_s = (seconds, day, month), to_s
-        if to_s >= self._day_s:
-            self._day_s, self._month_s = day_end(to_s), month_end(to_s)
+    def _seconds(self, to_s: float) -> float:
+        """GPU-seconds with half-life."""
+        kept: float = 0.5 ** ((to_s - self._at_s) / self._half_life_s)
+        new = self._rate * (1.0 - kept) * self._half_life_s / log(2.0)
+        return self._past[0] * kept + new
 
     def _since(
         self, hours: float, end_s: float, to_s: float, start: Callable[[float], float]

@@ -1,0 +1,40 @@
+"""The command that reads decision logs: replay."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairlead.apps.commands.options import Output, refuse_other_outputs
+
+#: The exit status where the replay differs from the log.
+DIFFERENT = 3
+
+
+def replay(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="All files of one run, or a directory: the newest run in it."
+        ),
+    ],
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", help="Configuration to use in place of the one in the log."),
+    ] = None,
+    output: Output = "text",
+) -> None:
+    """Give the events of a decision log to a fresh engine, and compare what it decides.
+
+    Exits with status 0 if every instruction is the same, 3 at the first one that differs, and 1 if
+    the log cannot be read.
+    """
+    from fairlead.apps.decision_log import replay_view
+    from fairlead.apps.decision_log.frames import LogReader, files_in
+    from fairlead.apps.decision_log.replay import replay as repeat
+
+    refuse_other_outputs(output)
+    report = repeat(LogReader(files_in(files)), config)
+    replay_view.show(report, output, sys.stdout)
+    raise typer.Exit(DIFFERENT if report.difference else 0)

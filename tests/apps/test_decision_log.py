@@ -1,0 +1,283 @@
+"""The decision log: what is written is read and repeated byte for byte, or it says why not."""
+
+import os
+import queue
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from builders import a_node, a_pod
+from fairlead.apps.cli import app
+from fairlead.apps.config.profiles import built_in
+from fairlead.apps.decision_log import log_writer, records
+from fairlead.apps.decision_log.frames import (
+    LogHeader,
+    LogProblem,
+    LogReader,
+    files_in,
+    with_length,
+)
+from fairlead.apps.decision_log.log_writer import LogPlan, LogWriter
+from fairlead.apps.decision_log.recording import DecisionLog, RecordedEngine
+from fairlead.apps.decision_log.replay import planned, replay
+from fairlead.engine import events
+from fairlead.engine.instructions import Bind, Evict
+from fairlead.kube.bind_encoder import DialectEncoder
+from fairlead.model.behaviour import KUBERNETES_1_37
+from fairlead.model.errors import ConfigError
+from fairlead.model.gangs import Membership
+from fairlead.model.gpus import FAIRLEAD, Gpu, GpuRequest, Inventory
+from fairlead.model.storage import StorageClass
+
+NAME = "gpu-scheduler"
+
+
+class Logged:
+    """A driver of an engine that is recorded; binds and evictions succeed at once."""
+
+    def __init__(
+        self, directory: Path, most_bytes: int = 8 << 20, header: LogHeader | None = None
+    ) -> None:
+        self.log = DecisionLog(LogPlan(directory, most_bytes), header or LogHeader("test"))
+        encoder = DialectEncoder(self.log.drawing(iter(range(10**6)).__next__))
+        self.engine = RecordedEngine(self.log, {NAME: built_in(NAME)}, None, encoder)
+        self.now = 0.0
+        self.tell(events.ServerKnown(KUBERNETES_1_37))
+
+    def tell(self, event: events.Event) -> None:
+        self.now += 0.25
+        self._carry_out(self.engine.handle(event, now=self.now))
+
+    def decide(self) -> None:
+        self.engine.wall_offset_s = 1_000_000 + self.now / 3
+        self._carry_out(self.engine.tend(now=self.now))
+        while attempt := self.engine.decide(now=self.now):
+            self._carry_out(attempt.instructions)
+
+    def _carry_out(self, made: object) -> None:
+        for each in made:  # type: ignore[attr-defined]
+            match each:
+                case Bind(pod, node, _, grant):
+                    self.tell(events.BindDone(pod.uid))
+                    self.tell(events.PodSeen(replace(pod, node=node, grant=grant)))
+                case Evict(pod):
+                    for victim in each.victims:
+                        self.tell(events.PodGone(victim))
+                    self.tell(events.EvictionEnded(pod.uid))
+
+
+def busy(world: Logged, rounds: int = 3) -> None:
+    listed = tuple(Gpu(f"GPU-{n}", n, "H200", 140_000) for n in range(4))
+    gpus = Inventory(listed, dialects=frozenset({FAIRLEAD}))
+    for n in range(3):
+        world.tell(events.NodeSeen(replace(a_node(f"node-{n}", gpus=4), inventory=gpus)))
+    world.tell(events.StorageSeen(StorageClass("fast", provisioner="example.com/disk", waits=True)))
+    share = GpuRequest(1, whole=False, milli=300, memory_mib=100, dialect=FAIRLEAD)
+    for turn in range(rounds):
+        for n in range(6):
+            pod = a_pod(f"p-{turn}-{n}", gpus=n % 3, priority=turn)
+            world.tell(events.PodSeen(pod))
+        small = a_pod(f"share-{turn}")
+        world.tell(
+            events.PodSeen(replace(small, request=replace(small.request, gpu_request=share)))
+        )
+        for n in range(3):
+            member = a_pod(f"g-{turn}-{n}", gpus=1, priority=turn)
+            gang = Membership(f"fairlead/default/g-{turn}", spec=None)
+            world.tell(events.PodSeen(replace(member, gang=gang)))
+        world.decide()
+        world.tell(events.NodeGone("node-1"))
+        world.decide()
+
+
+def reader(directory: Path) -> LogReader:
+    return LogReader(files_in([directory]))
+
+
+def test_a_replay_repeats_every_instruction(tmp_path: Path) -> None:
+    world = Logged(tmp_path)
+    busy(world)
+    world.log.close(10)
+    report = replay(reader(tmp_path))
+    assert report.difference is None
+    assert report.records == world.log.records
+    assert report.instructions["Bind"] > 10
+    assert report.instructions["Evict"] > 0
+    assert report.instructions["AnnounceFailure"] > 0
+
+
+@pytest.mark.program
+def test_a_process_with_other_hashes_repeats_it(tmp_path: Path) -> None:
+    world = Logged(tmp_path)
+    busy(world)
+    world.log.close(10)
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [str(Path(sys.executable).with_name("fairlead")), "replay", str(tmp_path)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert "the replay is the same, byte for byte" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_first_difference_is_shown_with_both_sides(tmp_path: Path) -> None:
+    world = Logged(tmp_path)
+    busy(world)
+    world.log.close(10)
+    config = tmp_path / "other.yaml"
+    config.write_text(
+        "apiVersion: fairlead.dev/v1alpha1\nkind: SchedulerConfiguration\n"
+        "profiles: [{schedulerName: gpu-scheduler, preempts: false}]\n"
+    )
+    done = CliRunner().invoke(app, ["replay", str(tmp_path), "--config", str(config)])
+    assert done.exit_code == 3
+    assert "first difference: record" in done.stdout
+    assert "--- logged\n+++ replayed" in done.stdout
+
+
+def _cut(data: bytes) -> bytes:
+    return data[:-5]
+
+
+def _flip(data: bytes) -> bytes:
+    return data[:-5] + bytes([data[-5] ^ 1]) + data[-4:]
+
+
+def _other(data: bytes) -> bytes:
+    return b"not a log" + data
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (_cut, r"is cut off at offset \d+$"),
+        (_flip, r"is damaged at offset \d+: the checksum does not match"),
+        (_other, "is not a decision log of this format"),
+        (lambda _: b"", "is not a decision log of this format"),
+    ],
+)
+def test_a_damaged_file_is_one_sentence(
+    tmp_path: Path, damage: Callable[[bytes], bytes], sentence: str
+) -> None:
+    world = Logged(tmp_path)
+    busy(world)
+    world.log.close(10)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(LogProblem, match=sentence):
+        replay(reader(tmp_path))
+
+
+def test_only_the_owner_can_read_a_log(tmp_path: Path) -> None:
+    directory = tmp_path / "new"
+    world = Logged(directory)
+    world.log.close(10)
+    (file,) = directory.iterdir()
+    assert (directory.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+def test_the_configuration_of_a_log_loads_no_file(tmp_path: Path) -> None:
+    trap = tmp_path / "trap.py"
+    trap.write_text("raise SystemExit('loaded')\n")
+    config = (
+        "apiVersion: fairlead.dev/v1alpha1\nkind: SchedulerConfiguration\n"
+        f'profiles: [{{schedulerName: x, filters: {{enabled: ["{tmp_path}/trap\\x2epy:Trap"]}}}}]\n'
+    )
+    with pytest.raises(LogProblem, match="names the plugin file"):
+        planned(LogHeader("test", config=config))
+
+
+def test_files_are_rotated_and_stay_within_their_size(tmp_path: Path) -> None:
+    most = 1 << 20
+    (tmp_path / "20200101T000000Z-00000000-00001.decisions").write_bytes(bytes(most))
+    writer = LogWriter(LogPlan(tmp_path, most))
+    header = LogHeader("test", run="20260101T000000Z-run")
+    writer.begin(header)
+    wrote = 12
+    for _ in range(wrote):
+        writer.put(with_length(os.urandom(60_000)))  # it cannot be compressed
+    writer.close(10)
+    assert writer.is_half_full
+    files = sorted(tmp_path.iterdir())
+    assert len(files) > 2
+    assert all(file.name.startswith(header.run) for file in files)
+    assert sum(file.stat().st_size for file in files) <= most
+    assert sum(1 for _ in LogReader(files)) == wrote
+    with pytest.raises(LogProblem, match="part 1 is missing"):
+        LogReader(files[1:])
+    assert [file.name for file in files_in([tmp_path])] == [file.name for file in files]
+
+
+def test_a_full_disk_makes_a_gap_and_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> BinaryIO:
+        return os.fdopen(os.open("/dev/full", os.O_WRONLY), "wb", buffering=0)
+
+    monkeypatch.setattr(log_writer, "create_file", full)
+    world = Logged(tmp_path)
+    busy(world, 1)
+    world.log.close(10)
+    assert world.log._writer.problem == "it cannot be written: No space left on device"
+    busy(world, 1)
+    assert (world.log.gaps, world.log.written_bytes) == (1, 0)
+
+
+def test_a_queue_that_is_full_ends_the_run(tmp_path: Path) -> None:
+    writer = LogWriter(LogPlan(tmp_path, 1 << 20))
+    writer._work = queue.Queue(1)
+    writer.put(b"one")
+    writer.put(b"two")
+    assert writer.problem == "the disk is too slow"
+
+
+def test_a_directory_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(ConfigError, match=r"the decision log cannot be kept in .*: File exists"):
+        Logged(file)
+
+
+def test_a_new_run_begins_with_what_is_known_and_repeats(tmp_path: Path) -> None:
+    world = Logged(tmp_path)
+    busy(world, 1)
+    waiting = [entry.unit.pod for entry in world.engine.queue.entries()]
+    bound = [held.pod for held in world.engine.cluster.holdings.values()]
+    nodes = [world.engine.cluster.node_named(name) for name in world.engine.cluster.row_of]
+    assert world.engine.is_settled
+    world.engine.begin_again()
+    for node in nodes:
+        assert node is not None
+        world.tell(events.NodeSeen(node))
+    for pod in (*bound, *waiting):
+        world.tell(events.PodSeen(pod))
+    busy(world, 2)
+    world.log.close(10)
+    runs = sorted({file.name.rpartition("-")[0] for file in tmp_path.iterdir()})
+    assert len(runs) == 2
+    for run in runs:
+        report = replay(LogReader(sorted(tmp_path.glob(f"{run}-*"))))
+        assert report.difference is None
+
+
+def test_an_engine_with_binds_under_way_is_not_settled(tmp_path: Path) -> None:
+    world = Logged(tmp_path)
+    world.tell(events.NodeSeen(a_node("n", gpus=4)))
+    world.tell(events.PodSeen(a_pod("p", gpus=1)))
+    assert world.engine.decide(now=world.now) is not None
+    assert not world.engine.is_settled
+    world.log.close(10)
+
+
+def test_an_event_of_another_version_is_one_sentence() -> None:
+    record = records.encode("handle", 0.0, events.NodeGone("n"), [], records.result_of(()))
+    read = msgspec.structs.replace(records.decode(record), kind="Invented")
+    with pytest.raises(msgspec.ValidationError, match="'Invented' is no event"):
+        records.event_of(read)
