@@ -39,7 +39,7 @@ class SimulationError(FairleadError):
 def simulated_cluster(profiles: Mapping[str, Profile], policy: SimPolicy) -> "VirtualCluster":
     """An empty cluster with an engine of its own, which orders jobs by the policy."""
     order = JobOrder(policy)
-    engine = Engine(profiles, order=order, retries=ONLY_ON_CHANGE)
+    engine = Engine(profiles, order=order, retries=ONLY_ON_CHANGE, backfill=policy.backfill)
     cluster = VirtualCluster(engine, policy)
     order.runs = cluster.runs_by_uid
     return cluster
@@ -80,13 +80,24 @@ class VirtualCluster:
         self._schedule(max(job.submit_s, self.now_s), _COMES, run)
 
     def adopt(self, job: SimJob, started_s: float) -> None:
-        """Its pods run in the engine already, since then; it ends after its run time."""
+        """Its pods run in the engine already, since then; it ends after its run time.
+
+        One whose run time is infinite never ends.
+        """
         run = self._run_of(job)
         run.generation, run.pods = 1, {pod.uid: pod for pod in job.pods}
         self.runs_by_uid |= dict.fromkeys(run.pods, run)
         run.remaining_s = max(0.0, started_s + job.run_s - self.now_s)
         run.record.start_s = started_s
         self._start(run)
+
+    def adopt_waiting(self, job: SimJob) -> None:
+        """Its pods wait in the engine already."""
+        run = self._run_of(job)
+        run.generation, run.pods = 1, {pod.uid: pod for pod in job.pods}
+        run.unbound = len(run.pods)
+        self.runs_by_uid |= dict.fromkeys(run.pods, run)
+        self._pending.add(job.name)
 
     def _run_of(self, job: SimJob) -> JobRun:
         if job.name in self.result.records:
@@ -144,6 +155,8 @@ class VirtualCluster:
         self.now_s = moment
 
     def _schedule(self, at_s: float, kind: int, run: JobRun) -> None:
+        if at_s == inf:
+            return
         self._sequence += 1
         heappush(self._agenda, (at_s, kind, self._sequence, run, run.generation))
 

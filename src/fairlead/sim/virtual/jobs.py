@@ -6,7 +6,7 @@ from functools import partial
 
 from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.gpus import FAIRLEAD, WHOLE, Gpu, GpuRequest, Inventory
-from fairlead.model.nodes import Node
+from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.run_times import RunTime
 
@@ -115,5 +115,5 @@ def gpu_amount(request: PodRequest) -> float:
     """GPUs that a pod asks for, shares as parts of one."""
     asked = request.gpu_request
     if asked is None:
-        return 0.0
+        return float(request.amount(GPU))
     return asked.gpus * (1.0 if asked.whole else asked.milli / WHOLE)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from fairlead.model.nodes import Node
+from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod
 from fairlead.sim.virtual.jobs import gpu_amount
 
@@ -23,7 +23,8 @@ class GpuMeter:
         self._partly_used = 0
 
     def add_node(self, node: Node) -> None:
-        gpus = len(node.inventory.gpus) if node.inventory else 0
+        counted = dict(node.allocatable).get(GPU, 0)
+        gpus = len(node.inventory.gpus) if node.inventory else counted
         self.total_gpus += gpus - self.gpus_of_node.get(node.name, 0)
         self.gpus_of_node[node.name] = gpus
 

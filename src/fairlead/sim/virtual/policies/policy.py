@@ -2,11 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
+
+from fairlead.model.backfill import NO_BACKFILL, BackfillMode, BackfillTerms
 
 if TYPE_CHECKING:
     from fairlead.sim.virtual.cluster import VirtualCluster
     from fairlead.sim.virtual.runs import JobRun
+
+#: Exact: all ends of running jobs are looked at, however far ahead.
+EASY = BackfillTerms(BackfillMode.EASY, window_s=inf, resolution_s=0.0)
 
 FIRST_FIT = "first-fit"
 BEST_FIT = "BestFit"
@@ -27,5 +33,7 @@ class SimPolicy:
     placement: str = BEST_FIT
     #: A job that finds no room keeps all jobs behind it waiting.
     strict: bool = False
+    #: Which planned starts the engine makes and protects.
+    backfill: BackfillTerms = NO_BACKFILL
     #: Called whenever jobs came or ended, before the engine decides.
     interrupt: Callable[["VirtualCluster"], None] | None = None

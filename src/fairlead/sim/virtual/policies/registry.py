@@ -4,15 +4,17 @@ from collections.abc import Mapping
 
 from fairlead.model.errors import ConfigError
 from fairlead.sim.virtual.policies.fifo import FIFO
+from fairlead.sim.virtual.policies.fifo_easy import FIFO_EASY
 from fairlead.sim.virtual.policies.fifo_strict import FIFO_STRICT
 from fairlead.sim.virtual.policies.policy import SimPolicy
 from fairlead.sim.virtual.policies.sjf import SJF
 from fairlead.sim.virtual.policies.srsf import SRSF
 from fairlead.sim.virtual.policies.srtf import SRTF
 from fairlead.sim.virtual.policies.ssf import SSF
+from fairlead.sim.virtual.policies.ssf_easy import SSF_EASY
 
 POLICIES: Mapping[str, SimPolicy] = {
-    policy.name: policy for policy in (FIFO, FIFO_STRICT, SJF, SSF, SRTF, SRSF)
+    policy.name: policy for policy in (FIFO, FIFO_STRICT, FIFO_EASY, SJF, SSF, SSF_EASY, SRTF, SRSF)
 }
 
 

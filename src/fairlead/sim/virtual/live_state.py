@@ -1,0 +1,80 @@
+"""A virtual cluster that begins with what an engine knows of a real one."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import inf
+
+from fairlead.cluster.holdings import Holding
+from fairlead.engine.engine import Engine
+from fairlead.model.pods import Pod
+from fairlead.queue.entries import Entry
+from fairlead.sim.virtual.cluster import VirtualCluster
+from fairlead.sim.virtual.jobs import SimJob, gpu_amount
+
+
+@dataclass(frozen=True, slots=True)
+class AssumedRunTimes:
+    """For units of which nothing is declared or learned; None: they run for ever."""
+
+    running_s: float | None = None
+    waiting_s: float | None = None
+
+
+FOR_EVER = AssumedRunTimes()
+
+
+def begin_with(
+    engine: Engine, *, now_s: float = 0.0, assumed: AssumedRunTimes = FOR_EVER
+) -> VirtualCluster:
+    """Running pods end when the engine expects them to; units that wait start when it lets them.
+
+    The engine is used from then on, and no longer shows the real cluster.
+    """
+    cluster = VirtualCluster(engine, start_s=now_s)
+    for node in filter(None, engine.cluster.columns.nodes):
+        cluster.result.meter.add_node(node)
+    for name, held in _running(engine).items():
+        cluster.adopt(_running_job(engine, name, held, now_s, assumed), now_s)
+    for entry in _waiting(engine):
+        cluster.adopt_waiting(_waiting_job(engine, entry, now_s, assumed))
+    return cluster
+
+
+def _running(engine: Engine) -> dict[str, list[Holding]]:
+    """Pods with a node by unit: those of a gang end together."""
+    found = defaultdict(list)
+    for held in engine.cluster.holdings.values():
+        found[_name(held.pod)].append(held)
+    return found
+
+
+def _waiting(engine: Engine) -> list[Entry]:
+    entries = {id(entry): entry for entry in engine.queue.entries()}
+    return [entry for entry in entries.values() if entry.unit.pods]
+
+
+def _name(pod: Pod) -> str:
+    return pod.gang.gang if pod.gang else pod.key
+
+
+def _running_job(
+    engine: Engine, name: str, held: Iterable[Holding], now_s: float, assumed: AssumedRunTimes
+) -> SimJob:
+    pods = tuple(each.pod for each in held)
+    ends = [engine.run_times.end_s(pod.uid, now=now_s) for pod in pods]
+    known = [end.expected_s - now_s for end in ends if end is not None]
+    run_s = max(known) if known else assumed.running_s
+    return _job(f"{name} (running)", pods, inf if run_s is None else max(0.0, run_s), now_s)
+
+
+def _waiting_job(engine: Engine, entry: Entry, now_s: float, assumed: AssumedRunTimes) -> SimJob:
+    known = engine.run_times.of(entry.unit)
+    run_s = known.expected_s if known is not None else assumed.waiting_s
+    pods = tuple(entry.unit.pods)
+    return _job(_name(pods[0]), pods, inf if run_s is None else run_s, now_s)
+
+
+def _job(name: str, pods: tuple[Pod, ...], run_s: float, now_s: float) -> SimJob:
+    gpus = sum(gpu_amount(pod.request) for pod in pods)
+    return SimJob(name, now_s, run_s, pods, pods[0].namespace, gpus)
