@@ -156,6 +156,8 @@ class QueueMachine(RuleBasedStateMachine):
     def the_engine_begins_again(self) -> None:
         while self.binding:
             self.a_bind_ends(works=True)
+        for uid, queue in self.bound_as.items():  # the label of one without a queue may be edited
+            self.bound_as[uid] = queue or self.queue_of(self.pods[uid])
         self.engine = an_engine(NODE)
         self.queues_are_served()
         for pod in self.pods.values():

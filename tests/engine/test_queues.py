@@ -269,6 +269,20 @@ def test_pods_of_a_queue_under_a_parent_that_lists_namespaces_differ_by_namespac
     }
 
 
+def test_a_status_that_was_written_wakes_nothing() -> None:
+    scene = Scene(a_queue("red", 0))
+    scene.create("red")
+    scene.bound()
+    before = scene.engine.queues.admissions.version
+    written = PastUse(at_s=10.0, gpu_seconds=5.0)
+    scene.show(replace(a_queue("red", 0), recorded=written))
+    scene.bound()
+    assert scene.engine.queues.admissions.version == before
+    scene.show(replace(a_queue("red", 0), recorded=written, weight=2.0))
+    scene.bound()
+    assert scene.engine.queues.admissions.version > before
+
+
 # -- beginning and ending --------------------------------------------------------------------
 
 

@@ -32,8 +32,9 @@ class TenantUse:
 
     def add(self, charge: Amounts, sign: int) -> None:
         self.pods += sign
+        amounts, get = self.amounts, self.amounts.get
         for name, amount in charge:
-            self.amounts[name] += sign * amount
+            amounts[name] = get(name, 0) + sign * amount
 
 
 NO_USE = TenantUse()
@@ -79,7 +80,10 @@ class Tenants:
         if not tenant:
             return
         charge = self._charges[held.pod.uid] = self._charge_of(held)
-        self._use.setdefault(tenant, TenantUse()).add(charge, +1)
+        use = self._use.get(tenant)
+        if use is None:
+            use = self._use[tenant] = TenantUse()
+        use.add(charge, +1)
         if self._on_change is not None:
             self._on_change(tenant, held, charge, +1)
 

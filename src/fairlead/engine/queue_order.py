@@ -69,9 +69,10 @@ class QueueOrdering:
         self._pool = QueuePool(tickets, self._tree, self.shares, self._used, self)
         return self._pool
 
-    def touch(self, key: str) -> None:
-        """What the queue uses or asks for has changed."""
-        self.shares.touch(key)
+    def touch(self, key: str, *, asks_as_before: bool = False) -> None:
+        """What the queue uses or asks for has changed; perhaps not both together."""
+        if not asks_as_before:
+            self.shares.touch(key)
         if self._pool is not None:
             self._pool.touch(key)
 

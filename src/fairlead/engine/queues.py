@@ -5,6 +5,7 @@ Nothing is counted before there is a queue, or a pod names one that could be the
 
 from collections import Counter
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.eviction_rule import ByPriority
@@ -74,6 +75,9 @@ class Queues:
         self._named: set[str] = set()
         #: Queues that have changed, or were above others, since pods were last looked at.
         self._changed: set[str] = set()
+        #: Queues whose use has changed, and since when that was not looked at.
+        self._touched: set[str] = set()
+        self._touched_s = 0.0
         #: Queues whose units, and those beneath, may differ by namespace now, or do no longer.
         self._unsorted: set[str] = set()
         #: It may be known by now whose a pod is that was counted for none.
@@ -106,6 +110,9 @@ class Queues:
     def seen(self, spec: QueueSpec) -> None:
         old = self.tree.get(spec.key)
         if old == spec:
+            return
+        if old is not None and replace(old, recorded=spec.recorded) == spec:
+            self.tree.put(spec)  # the meter of a queue that is known goes on by itself
             return
         reshaped, listed = self.tree.put(spec), _lists_namespaces(old)
         self.names.put_queue(old, spec)
@@ -198,7 +205,8 @@ class Queues:
         for spec in map(self.tree.get, self.tree):
             if spec is not None:
                 self.order.spec_changed(None, spec)
-        self._touch(*self.tree)
+        for key in self.tree:
+            self._touch(key)
 
     def _show_pending(self) -> None:
         self._queue.observe(self.asked)
@@ -207,8 +215,8 @@ class Queues:
 
     def _end(self) -> None:
         self.is_active = self._unresolved = False
-        self._changed.clear()
-        self._unsorted.clear()
+        for keys in (self._changed, self._unsorted, self._touched):
+            keys.clear()
         self._cluster.eviction_rule = ByPriority()
         self._cluster.tenants = None
         self._queue.observe(None)
@@ -225,8 +233,8 @@ class Queues:
     def _held_changed(self, key: str, held: Holding, charge: Amounts, change: int) -> None:
         self.used.add(key, charge, change)
         self.order.held_changed(key, held.pod, charge, change)
-        self._touch(key)
-        self.asked.hold(held.pod.uid, is_held=change > 0)
+        moved = self.asked.hold(held.pod.uid, is_held=change > 0, key=key)
+        self._touch(key, asks_as_before=moved == charge)
         if change < 0 and not self._cluster.in_trial:
             self._free_above(key)
 
@@ -248,13 +256,19 @@ class Queues:
         self.meters.touch(keys)
         self._requeuer.freed.update(key for key in keys if key in self._queue.held_back)
 
-    def _touch(self, *keys: str) -> None:
-        """The status of these queues, and of those above them, may be another one."""
-        for key in keys:
-            self.order.touch(key)
-            if not self.tree.shape.is_settled:
-                self._changed.add(key)
-                continue
+    def _touch(self, key: str, *, asks_as_before: bool = False) -> None:
+        """The status of the queue, and of those above it, may be another one.
+
+        Many pods come and go in a second: those above it are looked at when it has passed.
+        """
+        self.order.touch(key, asks_as_before=asks_as_before)
+        if not self._touched:
+            self._touched_s = self._now
+        self._touched.add(key)
+
+    def _look_at_touched(self) -> None:
+        touched, self._touched = self._touched, set()
+        for key in touched:
             lineage = self.tree.lineage(key)
             self.meters.touch(lineage)
             for each in lineage:
@@ -305,13 +319,16 @@ class Queues:
         """It is later; `wall_s` is the time of day, in seconds since 1970."""
         if self._changed and now > self._now + _SOON_S:
             self._look_at_changed()
+        if self._touched and now > self._touched_s + _SOON_S:
+            self._look_at_touched()
         self._now = self.admissions.now = now
         self.meters.advance(wall_s)
 
     def due_s(self) -> float | None:
         if not self.is_active:
             return None
-        due = self._statuses.due_s(), self.admissions.gangs.due_s(), self._next_day_s()
+        touched_s = self._touched_s + _SOON_S if self._touched else None
+        due = self._statuses.due_s(), touched_s, self.admissions.gangs.due_s(), self._next_day_s()
         return min((each for each in due if each is not None), default=None)
 
     def _next_day_s(self) -> float | None:
@@ -330,6 +347,7 @@ class Queues:
             self._free(*self.tree.budgeted)
         many = len(self._changed) > _MANY
         self.settle()
+        self._look_at_touched()
         for key in self.admissions.ended(now):
             self._free_above(key)
         if many:  # their shares are divided in the next turn

@@ -189,6 +189,8 @@ class QueuePool:
         node = self._shares.node(place.key)
         if node is None or node.parent is None or node.parent.rule is Sharing.KAI:
             return True
+        if place.rank is None:
+            return False
         assert place.first is not None
         asked = self._facts.asked_by(place.first.unit)
         over = is_over(node.shares, self._used.of(place.key), asked)
@@ -214,22 +216,36 @@ class QueuePool:
 
     def _choose(self, place: QueuePlace) -> None:
         own, best = place.units.first(), place.best()
-        if own is not None and (best is None or self._own_rank(place, own) <= best.rank):
+        if own is not None and (best is None or self._own_rank(place, own) <= self._rank(best)):
             place.first, place.asked = own, self._facts.asked_by(own.unit)
         elif best is not None:
             place.first, place.asked = best.first, best.asked
         else:
             place.first = None
-        place.stamp = next(self._places.stamps)
-        if place.parent is not None and place.first is not None:
-            place.rank = self._rank(place, place.first)
-            place.parent.push(place)
+        place.rank, place.stamp = None, next(self._places.stamps)
+        if place.parent is not None:
+            self._show(place, place.parent)
 
-    def _rank(self, place: QueuePlace, first: Entry) -> Rank:
-        node = self._shares.divided(place.key)
-        assert node is not None, f"{place.key} is in the tree"
-        used = self._used.of(place.key)
-        return rank(node, used, place.asked, self._shares.totals, _came(first))
+    def _show(self, place: QueuePlace, parent: QueuePlace) -> None:
+        """Puts it among its siblings; it is ranked only if there are some."""
+        lone, parent.lone = parent.lone, None
+        if place.first is None:
+            parent.lone = lone if lone is not place else None
+        elif lone in (None, place) and place.is_alone:
+            parent.lone = place
+        else:
+            for each in (place,) if lone in (None, place) else (place, lone):
+                self._rank(each)
+                parent.push(each)
+
+    def _rank(self, place: QueuePlace) -> Rank:
+        if place.rank is None:
+            assert place.first is not None
+            node = self._shares.divided(place.key)
+            assert node is not None, f"{place.key} is in the tree"
+            used, totals = self._used.of(place.key), self._shares.totals
+            place.rank = rank(node, used, place.asked, totals, _came(place.first))
+        return place.rank
 
     def _own_rank(self, place: QueuePlace, own: Entry) -> Rank:
         asked = self._facts.asked_by(own.unit)

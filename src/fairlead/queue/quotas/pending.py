@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from fairlead.model.pods import Amounts, Pod, PodRequest
-from fairlead.queue.quotas.sums import TreeSums
+from fairlead.queue.quotas.sums import LateSums
 from fairlead.queue.quotas.tree import QueueTree
 
 #: In place of a resource: units that are pending, a gang being one.
@@ -35,7 +35,7 @@ class PendingSums:
         self._key_of = key_of
         self._on_change = on_change
         self._charge_of = charge_of
-        self.sums = TreeSums(tree)
+        self.sums = LateSums(tree)
         self._records: dict[str, _Record] = {}
         #: Pending pods of each unit of a queue.
         self._units: dict[str, dict[str, int]] = {}
@@ -63,13 +63,21 @@ class PendingSums:
             self._count(record, -1)
             self._on_change(record.key)
 
-    def hold(self, uid: str, *, is_held: bool) -> None:
-        """The pod holds a node from now on, or does no longer."""
+    def hold(self, uid: str, *, is_held: bool, key: str = "") -> Amounts:
+        """The pod holds a node from now on, or does no longer.
+
+        What is pending less, or more, in this queue.
+        """
         record = self._records.get(uid)
-        if record is not None and record.is_held != is_held:
-            self._count(record, -1)
-            record.is_held = is_held
-            self._count(record, +1)
+        if record is None or record.is_held == is_held:
+            return ()
+        self._count(record, -1)
+        record.is_held = is_held
+        self._count(record, +1)
+        if record.key == key:
+            return record.charge
+        self._on_change(record.key)
+        return ()
 
     def units_of(self, key: str) -> Collection[str]:
         """The keys of its pending units."""

@@ -16,7 +16,8 @@ class QueuePlace:
     """A queue in the tree, with its active units and the queues beneath that have some."""
 
     __slots__ = (
-        "_full", "asked", "below", "depth", "first", "key", "parent", "rank", "stamp", "units",
+        "_full", "asked", "below", "depth", "first", "key", "lone", "parent", "rank", "stamp",
+        "units",
     )  # fmt: skip
 
     def __init__(self, key: str, parent: "QueuePlace | None", units: UnitPool) -> None:
@@ -25,10 +26,13 @@ class QueuePlace:
         #: A heap of rank, stamp and place; those with an older stamp are void.
         self.below: list[tuple[Rank, int, QueuePlace]] = []
         self._full = _FEWEST
+        #: The only queue beneath that has a unit: it needs no rank, and `below` is empty.
+        self.lone: QueuePlace | None = None
         #: The next unit, its own or of a queue beneath, and what that asks for.
         self.first: Entry | None = None
         self.asked: Mapping[str, int] = {}
-        self.rank: Rank = ()
+        #: None: it has none, since it is alone.
+        self.rank: Rank | None = None
         self.stamp = 0
 
     def best(self) -> "QueuePlace | None":
@@ -38,13 +42,21 @@ class QueuePlace:
             if place.stamp == stamp:
                 return place
             heappop(self.below)
-        return None
+        return self.lone
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other unit of its parent is to be compared with its own."""
+        assert self.parent is not None
+        best = self.parent.best()
+        return (best is None or best is self) and self.parent.units.first() is None
 
     def push(self, place: "QueuePlace") -> None:
         if len(self.below) >= self._full:
             self.below = [each for each in self.below if each[2].stamp == each[1]]
             heapify(self.below)
             self._full = max(_FEWEST, 2 * len(self.below))
+        assert place.rank is not None
         heappush(self.below, (place.rank, place.stamp, place))
 
 
@@ -106,5 +118,7 @@ class QueuePlaces:
 
     def _leave(self, place: QueuePlace, parent: QueuePlace) -> None:
         place.stamp = next(self.stamps)
+        if parent.lone is place:
+            parent.lone = None
         if self._known.get(parent.key) is parent:
             self.changed.add(parent)

@@ -4,7 +4,7 @@ Only resources that a limit lists are limited. A unit of several pods is admitte
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 
 from fairlead.cluster.aspects import NOTHING
@@ -34,7 +34,7 @@ _Charged = Callable[[str], Counter[str]]
 
 
 class QueuePolicy:
-    """Answers from the tree and from what is used; it keeps nothing."""
+    """Answers from the tree and from what is used."""
 
     def __init__(
         self,
@@ -53,6 +53,9 @@ class QueuePolicy:
         self._admitted = admitted
         self._past_of = past_of
         self._charge_on = charge_on
+        #: By queue: it and those above it, if they restrict anything. Of this revision of the tree.
+        self._restricting: dict[str, tuple[QueueSpec, ...]] = {}
+        self._revision = -1
 
     def tenant_of(self, pod: Pod) -> str:
         return self._names.of(pod)
@@ -78,10 +81,10 @@ class QueuePolicy:
         key = self._names.of(pod)
         limiting = [k for k in self._tree.lineage(key) if k in self._tree.limiting_models]
         charge = self._charge_on(pod, node, grant) if limiting else ()
-        models = [(name, amount) for name, amount in charge if name.startswith(GPUS_OF_MODEL)]
+        models = {name: amount for name, amount in charge if name.startswith(GPUS_OF_MODEL)}
         for each in limiting if models else ():
             spec = self._tree.get(each)
-            if spec is not None and (refusal := self._over_limit(spec, tuple(models), None)):
+            if spec is not None and (refusal := self._over_limit(spec, models, None)):
                 return refusal
         return None
 
@@ -115,18 +118,32 @@ class QueuePolicy:
     ) -> QuotaRefusal | None:
         if not key:
             return None
+        if self._revision != self._tree.revision:
+            self._restricting.clear()
+            self._revision = self._tree.revision
+        specs = self._restricting.get(key)
+        if specs is None:
+            if refusal := self._takes_none(key):
+                return refusal
+            specs = self._restricting[key] = self._restricting_above(key)
+        charged = self._charged(gang, has_pods=has_pods) if self._admitted else None
+        more = dict(asked)
+        for spec in specs:
+            if refusal := self._refuses(spec, namespace, more, charged):
+                return refusal
+        return None
+
+    def _takes_none(self, key: str) -> QuotaRefusal | None:
+        """Why no unit of this queue is admitted."""
         if key not in self._tree:
             return self._unknown(key)
         if problem := self._tree.problem(key):
             return _refusal(INVALID, problem, ANY_QUEUE)
-        if refusal := self._is_inner(key):
-            return refusal
-        charged = self._charged(gang, has_pods=has_pods) if self._admitted else None
-        for each in self._tree.lineage(key):
-            spec = self._tree.get(each)
-            if spec is not None and (refusal := self._refuses(spec, namespace, asked, charged)):
-                return refusal
-        return None
+        return self._is_inner(key)
+
+    def _restricting_above(self, key: str) -> tuple[QueueSpec, ...]:
+        specs = filter(None, map(self._tree.get, self._tree.lineage(key)))
+        return tuple(spec for spec in specs if _restricts(spec))
 
     def _is_inner(self, key: str) -> QuotaRefusal | None:
         spec = self._tree.get(key)
@@ -146,7 +163,7 @@ class QueuePolicy:
         return _refusal(NOT_FOUND, message, ANY_QUEUE if problem else key)
 
     def _refuses(
-        self, spec: QueueSpec, namespace: str, asked: Amounts, charged: _Charged | None
+        self, spec: QueueSpec, namespace: str, asked: Mapping[str, int], charged: _Charged | None
     ) -> QuotaRefusal | None:
         if spec.closed:
             message = f"queue {spec.name} is closed: it starts no more pods"
@@ -158,9 +175,9 @@ class QueuePolicy:
             return refusal
         return self._over_limit(spec, asked, charged) if spec.limit else None
 
-    def _over_budget(self, spec: QueueSpec, asked: Amounts) -> QuotaRefusal | None:
+    def _over_budget(self, spec: QueueSpec, asked: Mapping[str, int]) -> QuotaRefusal | None:
         """Only pods with GPUs are held back, until the day or the month is over."""
-        past = self._past_of(spec.key) if GPUS in dict(asked) else None
+        past = self._past_of(spec.key) if GPUS in asked else None
         budget = exhausted(spec.budgets, past) if past else None
         if past is None or budget is None:
             return None
@@ -174,13 +191,13 @@ class QueuePolicy:
         return _refusal(BUDGET, message, spec.key)
 
     def _over_limit(
-        self, spec: QueueSpec, asked: Amounts, charged: _Charged | None
+        self, spec: QueueSpec, asked: Mapping[str, int], charged: _Charged | None
     ) -> QuotaRefusal | None:
-        used, more = self._used.of(spec.key), dict(asked)
+        used = self._used.of(spec.key)
         if charged is not None:
             used = used + charged(spec.key)
         for name, limit in spec.limit:
-            wanted = amount_of(more, name)
+            wanted = amount_of(asked, name)
             if wanted and (has := amount_of(used, name)) + wanted > limit:
                 message = (
                     f"queue {spec.name} has a limit of {shown_amount(name, limit)} {name}: "
@@ -201,6 +218,10 @@ class QueuePolicy:
             return found
 
         return charged
+
+
+def _restricts(spec: QueueSpec) -> bool:
+    return spec.closed or spec.namespaces is not None or bool(spec.budgets or spec.limit)
 
 
 def namespace_of(spec: GangSpec) -> str:

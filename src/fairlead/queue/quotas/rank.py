@@ -28,6 +28,7 @@ def rank(
         return *_kai_rank(node, used, asked), *came
     over, level, shares, guaranteed = False, 0.0, node.shares, node.guaranteed
     listed = within = False
+    divisor = None if node.has_weights else node.divisor("")
     for name, more in asked.items():
         total = totals.get(name)
         if not total:
@@ -39,8 +40,8 @@ def rank(
             beyond -= guaranteed[name]
             within = beyond <= 0 and (within or not listed)
             listed = True
-        if beyond > 0 and (of_total := beyond / total / node.divisor(name)) > level:
-            level = of_total
+        if beyond > 0:
+            level = max(level, beyond / total / (divisor or node.divisor(name)))
     return over, not within, -node.spec.priority, level, *came
 
 

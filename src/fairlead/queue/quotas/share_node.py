@@ -12,8 +12,8 @@ class ShareNode:
     """One queue; the one without a parent is the cluster."""
 
     __slots__ = (
-        "_weights", "below", "children", "dirty", "guaranteed", "key", "limit", "most",
-        "own", "parent", "past", "promised", "promised_below", "rule", "shares", "spec",
+        "_weights", "below", "children", "dirty", "guaranteed", "has_weights", "key", "limit",
+        "most", "own", "parent", "past", "promised", "promised_below", "rule", "shares", "spec",
         "uncontended", "weight_below",
     )  # fmt: skip
 
@@ -49,6 +49,8 @@ class ShareNode:
         self.spec = spec
         self.guaranteed, self.limit = dict(spec.guaranteed), dict(spec.limit)
         self._weights = dict(spec.weights)
+        #: Whether its weight depends on the resource.
+        self.has_weights = bool(self._weights)
 
     @property
     def depth(self) -> int:

@@ -23,10 +23,13 @@ class TreeSums:
         self._version = -1
 
     def add(self, key: str, amounts: Amounts, sign: int) -> None:
+        _add(self._own, key, amounts, sign)
+        self._add_to_totals(key, amounts, sign)
+
+    def _add_to_totals(self, key: str, amounts: Amounts, sign: int) -> None:
         lineage = self._counted.get(key)
         if lineage is None:
             lineage = self._counted[key] = self._shape.last_lineage(key)
-        _add(self._own, key, amounts, sign)
         for each in lineage:
             _add(self._total, each, amounts, sign)
         if key not in self._own:
@@ -62,6 +65,28 @@ class TreeSums:
         self._counted[key] = lineage
 
 
+class LateSums(TreeSums):
+    """For amounts that change often, and whose totals are seldom asked for: they are added then."""
+
+    def __init__(self, tree: QueueTree) -> None:
+        super().__init__(tree)
+        self._late: dict[str, Counter[str]] = {}
+
+    def add(self, key: str, amounts: Amounts, sign: int) -> None:
+        _add(self._own, key, amounts, sign)
+        _add(self._late, key, amounts, sign)
+
+    def of(self, key: str) -> Counter[str]:
+        if self._late:
+            self._count()
+        return super().of(key)
+
+    def _count(self) -> None:
+        late, self._late = self._late, {}
+        for key, amounts in late.items():
+            self._add_to_totals(key, tuple(amounts.items()), +1)
+
+
 def amount_of(sums: Mapping[str, int], name: str) -> int:
     """Of `fairlead.dev/gpu-H100` the GPUs of all products that are an H100."""
     if not name.startswith(GPUS_OF_MODEL):
@@ -81,9 +106,8 @@ def _add(all_sums: dict[str, Counter[str]], key: str, amounts: Amounts, sign: in
     get = sums.get
     for name, amount in amounts:
         total = get(name, 0) + sign * amount
-        if total:
-            sums[name] = total
-        elif name in sums:
+        sums[name] = total
+        if not total:
             del sums[name]
     if not sums:
         del all_sums[key]

@@ -27,6 +27,8 @@ class QueueTree:
         self.listed: Counter[str] = Counter()
         #: What the queues that name a parent are guaranteed together.
         self._guaranteed: dict[str, Counter[str]] = {}
+        #: Grows with each change.
+        self.revision = 0
         self.problem = self.shape.problem
         self.children = self.shape.children
         self.lineage = self.shape.lineage
@@ -92,9 +94,9 @@ class QueueTree:
     def _count(self, spec: QueueSpec | None, sign: int) -> None:
         if spec is None:
             return
-        _add(
-            self.listed, dict.fromkeys((name for name, _ in (*spec.guaranteed, *spec.limit)), sign)
-        )
+        self.revision += 1
+        names = (name for name, _ in (*spec.guaranteed, *spec.limit))
+        _add(self.listed, dict.fromkeys(names, sign))
         if spec.guaranteed:
             below = self._guaranteed.setdefault(spec.parent, Counter())
             _add(below, {name: sign * amount for name, amount in spec.guaranteed})
