@@ -3,9 +3,10 @@
 import pytest
 
 from builders import a_node
-from fairlead.engine.events import NodeGone, PodGone
+from fairlead.engine.events import NodeGone, PodGone, QueueGone, QueueSeen
 from fairlead.engine.reasons import WAITING_FOR_PLANNED_START
 from fairlead.model.backfill import FILLER, BackfillMode, BackfillTerms
+from fairlead.model.queues import QueueSpec
 from fairlead.model.run_times import RunTime
 from timed_world import EXACT, TimedWorld, a_job
 
@@ -228,3 +229,34 @@ def test_all_waiting_units_can_be_planned_without_a_change() -> None:
     ]
     world.run_until(100)
     assert [world.start_of(name) for name in ("head", "second", "third")] == [10, 15, 35]
+
+
+def test_a_queue_has_a_mode_of_its_own() -> None:
+    """Also one that comes while units wait; it holds for queues beneath it."""
+    world = eight_nodes(BackfillTerms(resolution_s=0.0))
+    world.tell(QueueSeen(QueueSpec("fairlead/a")))
+    world.tell(QueueSeen(QueueSpec("fairlead/b", parent="fairlead/a")))
+    world.submit(*a_job("r1", 6, 10))
+    world.submit(*a_job("head", 8, 5, queue="fairlead/b"))
+    assert world.planned_s("head", 8) is None
+    world.tell(QueueSeen(QueueSpec("fairlead/a", backfill=BackfillMode.EASY)))
+    world.work()
+    assert world.planned_s("head", 8) == 10
+    world.submit(*a_job("long", 2, 11))
+    assert world.failures["long-0"].reason == WAITING_FOR_PLANNED_START
+    world.tell(QueueGone("fairlead/a"))
+    world.work()
+    assert world.planned_s("head", 8) is None
+    assert world.runs("long")
+
+
+def test_a_queue_without_backfill_in_a_cluster_with_it_holds_nothing() -> None:
+    world = eight_nodes()
+    world.tell(QueueSeen(QueueSpec("fairlead/a", backfill=BackfillMode.NONE)))
+    world.submit(*a_job("r1", 6, 10))
+    world.submit(*a_job("head", 8, 5, queue="fairlead/a"))
+    assert world.planned_s("head", 8) is None
+    world.submit(*a_job("other", 8, 5))
+    assert world.planned_s("other", 8) == 10
+    world.run_until(100)
+    assert world.runs("head")

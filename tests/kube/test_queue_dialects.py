@@ -8,6 +8,7 @@ import pytest
 from fairlead.kube.codec import decode_namespace, decode_pod
 from fairlead.kube.queues.api import QueueStanding
 from fairlead.kube.queues.registry import ALL_QUEUES, DIALECTS, QueueDialects, decode_queue
+from fairlead.model.backfill import BackfillMode
 from fairlead.model.pods import Pod
 from fairlead.model.queues import (
     GpuBudget,
@@ -103,6 +104,7 @@ def test_all_that_a_queue_says_is_read() -> None:
         budgets=[{"period": "Day", "gpuHours": 100}],
         namespaces=["team-a", "team-b"],
         order="ShortestFirst",
+        backfill="Conservative",
         preemption={"withinQueue": "Never", "reclaim": "LowerPriority", "reclaimable": False},
         minRunTime="10m",
     )
@@ -116,6 +118,7 @@ def test_all_that_a_queue_says_is_read() -> None:
         budgets=(GpuBudget(Period.DAY, 100.0),),
         namespaces=frozenset(("team-a", "team-b")),
         order=UnitOrder.SHORTEST_FIRST,
+        backfill=BackfillMode.CONSERVATIVE,
         within=Victims.NEVER,
         reclaims=Victims.LOWER_PRIORITY,
         reclaimable=False,
@@ -165,6 +168,7 @@ def test_a_forged_record_is_none(past: Any) -> None:
             "spec.limit[nvidia.com/gpu] is 4, less than spec.guaranteed[nvidia.com/gpu], which",
         ),
         ({"priority": 2**40}, "write a number that has 32 bits"),
+        ({"backfill": "easy"}, "Invalid enum value 'easy' - at `$.backfill`"),
         ({"minRunTime": "soon"}, "spec.minRunTime: 'soon' is no length of time"),
         ({"minRunTime": "-5m"}, "spec.minRunTime: '-5m' is no length of time"),
         ({"budgets": [{"period": "Year", "gpuHours": 1}]}, "Invalid enum value 'Year'"),

@@ -177,6 +177,7 @@ class Engine:
             self._backfill,
             self._order,
             self.utc_s,
+            self.queues,
         )
         self._gangs.leave_room(self.plans.attempts)
 
@@ -287,9 +288,11 @@ class Engine:
                 self._gangs.kind_seen(dialect, problem, now)
             case events.QueueSeen(seen):
                 self.queues.seen(seen)
+                self.plans.queue_seen(seen.key, seen.backfill)
                 self._gangs.rooms.limits_changed()
             case events.QueueGone(key):
                 self.queues.gone(key)
+                self.plans.queue_seen(key, None)
                 self._gangs.rooms.limits_changed()
             case events.QueueKindSeen(dialect, is_served, problem):
                 self.queues.kind_seen(dialect, problem, is_served=is_served)

@@ -20,6 +20,7 @@ from fairlead.engine.backfill.futures import Plan, UnitKey
 from fairlead.engine.backfill.limits import PLANNED, Limit, Limits, delay_refusal
 from fairlead.engine.backfill.plan_book import PlanBook
 from fairlead.engine.backfill.planner import Planner
+from fairlead.engine.queues import Queues
 from fairlead.engine.reasons import WAITING_FOR_PLANNED_START
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.backfill import BackfillMode, BackfillTerms, PlannedStart
@@ -47,6 +48,7 @@ class Plans:
         terms: BackfillTerms,
         order: QueueOrder | None,
         utc_s: Callable[[float], float],
+        queues: Queues,
     ) -> None:
         self._cluster = cluster
         self._queue = queue
@@ -57,17 +59,48 @@ class Plans:
         self._utc_s = utc_s
         self._ends = Ends(cluster, run_times, terms, utc_s)
         planner = Planner(cluster, placements, requeuer.beyond_quota, self._ends, terms)
-        self._book = PlanBook(cluster, queue, planner, terms)
+        self._book = PlanBook(cluster, queue, planner, terms, self._mode_of)
+        self._queues = queues
+        #: Of queues with a mode of their own.
+        self._modes: dict[str, BackfillMode] = {}
+        #: Whether starts are planned at all.
+        self.is_enabled = False
         self._limits = Limits(cluster, planner.futures)
         self.attempts = LimitedAttempts(cluster, self._limits)
         self._now = 0.0
-        if self.is_enabled:
-            requeuer.open_rows = self._open_rows
-            requeuer.more_of_class = self._more_of_class
+        self._switch()
 
-    @property
-    def is_enabled(self) -> bool:
-        return self._terms.mode is not BackfillMode.NONE
+    def _switch(self) -> None:
+        """Plans begin or end with the configuration, and with queues that ask for them."""
+        modes = {self._terms.mode, *self._modes.values()}
+        self.is_enabled = modes != {BackfillMode.NONE}
+        self._requeuer.open_rows = self._open_rows if self.is_enabled else None
+        self._requeuer.more_of_class = self._more_of_class if self.is_enabled else None
+        self._requeuer.sort_again()
+
+    def queue_seen(self, key: str, mode: BackfillMode | None) -> None:
+        """The object of a queue says how starts of its units are planned; None: it does not."""
+        if self._modes.get(key) is mode:
+            return
+        if mode is None:
+            del self._modes[key]
+        else:
+            self._modes[key] = mode
+        self._book.start_over()
+        self._switch()
+        for entry in self._queue.all_waiting() if self.is_enabled else ():
+            if entry.held_back_by in (None, PLANNED):
+                self._book.scope_of(entry.unit).candidates.add(entry, self._order_of)
+        self._requeuer.freed.add(PLANNED)
+
+    def _mode_of(self, unit: Unit) -> tuple[str, BackfillMode]:
+        """Of the nearest queue with a mode."""
+        if self._modes:
+            tree, key = self._queues.tree, self._queues.of(unit.pod)
+            for each in tree.lineage(key) if key in tree else ():
+                if each in self._modes:
+                    return each, self._modes[each]
+        return "", self._terms.mode
 
     @property
     def are_made(self) -> bool:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from fairlead.model.backfill import BackfillMode
 from fairlead.model.pods import Amounts
 
 #: Amounts of a queue count GPUs by this name, in thousandths: whole GPUs, shares and slices alike.
@@ -100,6 +101,8 @@ class QueueSpec:
     #: Pods of this namespace that name no queue use this one.
     of_namespace: str = ""
     order: UnitOrder = UnitOrder.PRIORITY
+    #: For how many of its waiting units a start is planned; None: as the queue above it says.
+    backfill: BackfillMode | None = None
     sharing: Sharing = Sharing.CONTINUOUS
     #: Units of this queue that may be evicted for others of it.
     within: Victims = Victims.LOWER_PRIORITY

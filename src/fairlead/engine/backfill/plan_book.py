@@ -3,7 +3,7 @@
 A plan that still holds is kept: a start does not move because another one was found.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fairlead.cluster.changes import ANYWHERE
@@ -38,8 +38,15 @@ class PlanBook:
     """In the order of their units."""
 
     def __init__(
-        self, cluster: Cluster, queue: SchedulingQueue, planner: Planner, terms: BackfillTerms
+        self,
+        cluster: Cluster,
+        queue: SchedulingQueue,
+        planner: Planner,
+        terms: BackfillTerms,
+        mode_of: Callable[[Unit], tuple[str, BackfillMode]],
     ) -> None:
+        """`mode_of`: the queue that sets the mode for a unit, if any, and the mode."""
+        self._mode_of = mode_of
         self._cluster = cluster
         self._queue = queue
         self._planner = planner
@@ -63,10 +70,18 @@ class PlanBook:
         """Those of units before it."""
         return self._plans[: self._plans.index(plan)]
 
-    def scope_of(self, _unit: Unit) -> PlanScope:
-        if not self._scopes:
-            self._scopes[""] = PlanScope(self._terms.mode, Candidates(self._queue))
-        return self._scopes[""]
+    def scope_of(self, unit: Unit) -> PlanScope:
+        key, mode = self._mode_of(unit)
+        found = self._scopes.get(key)
+        if found is None:
+            found = self._scopes[key] = PlanScope(mode, Candidates(self._queue))
+        return found
+
+    def start_over(self) -> None:
+        """Units may belong to other queues, or these have other modes."""
+        self._scopes.clear()
+        self._plans.clear()
+        self._is_due = True
 
     def refused(self, entry: Entry, order: UnitKey) -> None:
         """A unit that has no plan may be one of the first."""
@@ -81,10 +96,13 @@ class PlanBook:
     def _needs_plan(self, scope: PlanScope, order: UnitKey) -> bool:
         """Whether a unit that was refused may be one of the first."""
         own = [plan for plan in self._plans if self.scope_of(plan.entry.unit) is scope]
-        return len(own) < self._depth(scope) or order < own[-1].order
+        depth = self._depth(scope)
+        return len(own) < depth or (depth > 0 and order < own[-1].order)
 
     def _depth(self, scope: PlanScope) -> int:
-        return self._terms.depth if scope.mode is BackfillMode.CONSERVATIVE else 1
+        if scope.mode is BackfillMode.CONSERVATIVE:
+            return self._terms.depth
+        return 0 if scope.mode is BackfillMode.NONE else 1
 
     # -- planning ----------------------------------------------------------------------------
 

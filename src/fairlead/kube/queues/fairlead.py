@@ -1,7 +1,7 @@
 """Queues of our own: queues.fairlead.dev, named by a label or an annotation of the pod."""
 
 import math
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -25,6 +25,7 @@ from fairlead.kube.queues.limits import (
     written_amounts,
 )
 from fairlead.kube.queues.times import seconds_of, text_of_time
+from fairlead.model.backfill import BackfillMode
 from fairlead.model.errors import FairleadError
 from fairlead.model.queues import (
     GpuBudget,
@@ -65,6 +66,7 @@ class _Spec(msgspec.Struct, rename="camel", gc=False):
     budgets: list[_Budget] | None = None
     namespaces: list[str] | None = None
     order: UnitOrder = UnitOrder.PRIORITY
+    backfill: Literal["None", "Easy", "Conservative"] | None = None
     preemption: _Preemption | None = None
     min_run_time: str | None = None
 
@@ -122,6 +124,7 @@ class FairleadQueues(QueueDefaults):
             budgets=_budgets(said.budgets or []),
             namespaces=_namespaces(said.namespaces),
             order=said.order,
+            backfill=BackfillMode(said.backfill.lower()) if said.backfill else None,
             within=_within(preemption.within_queue),
             reclaims=preemption.reclaim,
             reclaimable=preemption.reclaimable,
