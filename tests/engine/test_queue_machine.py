@@ -103,9 +103,10 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(name=QUEUES, choice=st.integers(0, 99))
     def the_label_of_a_pod_is_edited(self, name: str, choice: int) -> None:
-        pending = [pod for pod in self.pods.values() if not pod.node]
-        if pending:
-            self.show(replace(pending[choice % len(pending)], queue=key_of(name)))
+        # One that is bound for no queue has no record of that: later it counts for what it names.
+        pods = [pod for pod in self.pods.values() if self.bound_as.get(pod.uid, name)]
+        if pods:
+            self.show(replace(pods[choice % len(pods)], queue=key_of(name)))
 
     @rule(choice=st.integers(0, 99), finishes=st.booleans())
     def a_pod_ends(self, choice: int, finishes: bool) -> None:
@@ -146,8 +147,7 @@ class QueueMachine(RuleBasedStateMachine):
         if works:
             self.tell(events.BindDone(uid))
             # The bind has written the queue into the pod, and the codec reads it from there.
-            charged = self.bound_as[uid] or self.pods[uid].queue
-            self.show(replace(self.pods[uid], node=node, queue=charged))
+            self.show(replace(self.pods[uid], node=node, charged_queue=self.bound_as[uid]))
         else:
             del self.bound_as[uid]
             self.tell(events.BindFailed(uid, events.BindProblem.DENIED, "no"))

@@ -232,3 +232,58 @@ def test_a_gang_above_its_minimum_gets_what_the_limit_leaves() -> None:
     see(engine, *(a_pod(f"e-{n}", gpus=1, gang=Membership(key)) for n in range(8)))
     assert len([each for each in decide(engine) if isinstance(each, Bind)]) == 6
     assert used(engine, QUEUE.key) == 6000
+
+
+# -- what is guaranteed and not lent stays free, in use or not ---------------------------------
+
+
+def _keeping() -> Engine:
+    keeps = QueueSpec("volcano/a", guaranteed=((GPUS, 4000),), not_lent=((GPUS, 4000),))
+    return an_engine_with(keeps, QueueSpec("volcano/b"), gpus=8)
+
+
+def _bound(engine: Engine, now: float) -> list[str]:
+    made = [each for each in decide(engine, now=now) if isinstance(each, Bind)]
+    for each in made:
+        engine.handle(events.BindDone(each.pod.uid), now=now)
+    return [each.pod.name for each in made]
+
+
+def test_what_is_kept_for_one_queue_is_not_used_by_another() -> None:
+    engine = _keeping()
+    see(engine, *(a_pod(f"b-{n}", gpus=1, queue="volcano/b") for n in range(5)))
+    made = decide(engine)
+    assert len([each for each in made if isinstance(each, Bind)]) == 4
+    (failure,) = [each for each in made if isinstance(each, AnnounceFailure)]
+    assert failure.reason == "QueueGuarantee"
+    assert failure.message == (
+        "queue b may use at most 4 nvidia.com/gpu, because 4 are kept for other queues: "
+        "4 used, 1 requested"
+    )
+    see(engine, a_pod("late", gpus=4, queue="volcano/a"), now=1.0)
+    assert _bound(engine, 1.0) == ["late"], "it needs no reclaim"
+
+
+def test_what_wakes_a_unit_for_which_nothing_is_left() -> None:
+    engine = _keeping()
+    see(engine, *(a_pod(f"b-{n}", gpus=4, queue="volcano/b") for n in range(4)))
+    assert len(_bound(engine, 0.0)) == 1
+    engine.handle(events.NodeSeen(a_node("n2", gpus=4)), now=5.0)
+    engine.tend(now=5.0)
+    assert len(_bound(engine, 5.0)) == 1, "there are more GPUs"
+    less = QueueSpec("volcano/a", guaranteed=((GPUS, 4000),))
+    engine.handle(events.QueueSeen(less), now=10.0)
+    engine.tend(now=10.0)
+    assert len(_bound(engine, 10.0)) == 1, "nothing is kept any more"
+
+
+def test_a_queue_that_keeps_may_borrow_and_gives_back_what_it_borrowed() -> None:
+    engine = _keeping()
+    see(engine, *(a_pod(f"a-{n}", gpus=1, queue="volcano/a") for n in range(8)))
+    assert len(_bound(engine, 0.0)) == 8
+    within, beyond = (a_pod(f"b-{gpus}", gpus=gpus, queue="volcano/b") for gpus in (4, 5))
+    see(engine, within, beyond, now=1.0)
+    assert engine.queues.why(within) is None, "it may reclaim"
+    refusal = engine.queues.why(beyond)
+    assert refusal is not None
+    assert refusal.reason == "QueueGuarantee"

@@ -390,9 +390,9 @@ def test_an_edited_label_is_reported_once(named: str) -> None:
     scene = Scene(a_queue("red", 1), a_queue("blue", 1))
     (pod,) = scene.create("red")
     scene.bound()
-    at_work = replace(pod, node="n1")
+    at_work = replace(pod, node="n1", charged_queue="fairlead/red")
     assert see(scene.engine, at_work) == []
-    edited = replace(at_work, named_queue=named)
+    edited = replace(at_work, queue=named)
     (warning,) = see(scene.engine, edited, edited)
     assert isinstance(warning, AnnounceWarning)
     assert warning.reason == "QueueChangeIgnored"
@@ -403,8 +403,7 @@ def test_a_gang_that_names_another_queue_than_its_pods_is_no_edit() -> None:
     scene = Scene(a_queue("red", 4), a_queue("blue", 4))
     members = a_gang(scene, "g", 2, "red")
     scene.bound()
-    shown = [replace(each, node="n1", queue="fairlead/red", named_queue="fairlead/blue")
-             for each in members]  # fmt: skip
+    shown = [replace(each, node="n1", charged_queue="fairlead/red") for each in members]
     assert [each for each in see(scene.engine, *shown) if isinstance(each, AnnounceWarning)] == []
 
 
@@ -620,3 +619,49 @@ def test_a_new_leader_agrees_to_within_half_a_minute() -> None:
     hours = [each.report("red").past.day_hours for each in (scene, other)]
     assert hours[0] == pytest.approx(4 * 2000 / 3600)
     assert abs(hours[0] - hours[1]) <= 4 * 30 / 3600 + 1e-6
+
+
+# -- pods that were bound by others, or before there were queues --------------------------------
+
+
+@pytest.mark.parametrize("first", ["queue", "pod"])
+def test_a_pod_of_another_scheduler_counts_only_where_its_namespace_may(first: str) -> None:
+    """Its label is checked by nothing: it would use up the limit of another team."""
+    red = replace(a_queue("red", 2), namespaces=frozenset({"red"}))
+    scene = Scene(a_queue("blue", 1), *((red,) if first == "queue" else ()))
+    foreign = a_pod("f", gpus=2, queue=red.key, node="n1", scheduler="default-scheduler")
+    own = replace(foreign, name="own", uid="own", namespace="red")
+    see(scene.engine, foreign, own)
+    scene.engine.handle(events.QueueSeen(red), now=scene.now)
+    scene.engine.tend(now=scene.now + 5.0)
+    assert scene.used("red") == 2000, "that of its own namespace"
+    see(scene.engine, foreign)
+    scene.engine.handle(events.QueueSeen(a_queue("green", 1)), now=scene.now + 6.0)
+    scene.engine.tend(now=scene.now + 10.0)
+    assert scene.used("red") == 2000
+
+
+@pytest.mark.parametrize("seen", ["gang first", "pods first"])
+@pytest.mark.parametrize("charged", ["fairlead/red", ""])
+def test_bound_members_of_a_gang_count_for_its_queue_after_a_restart(
+    seen: str, charged: str
+) -> None:
+    """Without a record of the bind, too, whatever their own labels say."""
+    scene = Scene(a_queue("red", 8), a_queue("blue", 8))
+    key = "x/default/g"
+    gang = events.GangSeen(GangSpec(key, 2, queue="fairlead/red"))
+    members = [
+        a_pod(f"g-{n}", gpus=1, gang=Membership(key), queue="fairlead/blue", node="n1",
+              charged_queue=charged)
+        for n in range(2)
+    ]  # fmt: skip
+    if seen == "gang first":
+        scene.engine.handle(gang, now=scene.now)
+    see(scene.engine, *members)
+    scene.engine.handle(gang, now=scene.now)
+    scene.engine.tend(now=scene.now + 5.0)
+    assert (scene.used("red"), scene.used("blue")) == (2000, 0)
+    other = events.GangSeen(GangSpec(key, 2, queue="fairlead/blue"))
+    scene.engine.handle(other, now=scene.now + 6.0)
+    scene.engine.tend(now=scene.now + 10.0)
+    assert (scene.used("red"), scene.used("blue")) == (2000, 0), "an edited object moves no use"

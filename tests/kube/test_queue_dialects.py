@@ -317,6 +317,7 @@ def test_all_that_a_queue_of_volcano_says_is_read() -> None:
         "volcano/q",
         parent="volcano/org",
         guaranteed=(("memory", 1 << 30), ("nvidia.com/gpu", 4000)),
+        not_lent=(("memory", 1 << 30), ("nvidia.com/gpu", 2000)),
         limit=(("cpu", 500), ("nvidia.com/gpu", 8000)),
         weight=3.0,
         priority=7,
@@ -383,7 +384,6 @@ def test_quotas_of_koordinator_are_a_tree() -> None:
         of_namespace="ns",
         sharing=Sharing.RUNTIME,
         leaves_only=True,
-        lends=False,
     )
     top = {f"{prefix}parent": "koordinator-root-quota", f"{prefix}is-parent": "true"}
     parent = spec_of("koordinator", {"max": {"cpu": 4}}, namespace="ns", labels=top)
@@ -405,11 +405,11 @@ def test_what_a_bound_pod_was_charged_for_stays() -> None:
     said = {"labels": {"fairlead.dev/queue": "other"}}
     charged = {"fairlead.dev/charged-queue": "fairlead/research"}
     edited = pod(node="n", annotations=charged, **said)
-    assert (edited.queue, edited.named_queue) == ("fairlead/research", "fairlead/other")
-    same = pod(node="n", annotations=charged, labels={"fairlead.dev/queue": "research"})
-    assert (same.queue, same.named_queue) == ("fairlead/research", None)
+    assert (edited.queue, edited.charged_queue) == ("fairlead/other", "fairlead/research")
+    assert pod(node="n", **said).charged_queue == ""
     # Before it is bound, nothing of that kind is believed.
-    assert pod(annotations=charged, **said).queue == "fairlead/other"
+    pending = pod(annotations=charged, **said)
+    assert (pending.queue, pending.charged_queue) == ("fairlead/other", "")
 
 
 def test_words_of_queues_are_not_taken_for_misspelt_ones() -> None:

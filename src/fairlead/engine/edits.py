@@ -39,13 +39,9 @@ def edit_of(held: Holding | None, pod: Pod) -> AnnounceWarning | None:
 
 def queue_edit_of(held: Holding | None, pod: Pod) -> AnnounceWarning | None:
     """The warning about a bound pod that names another queue than before, once for each change."""
-    if held is None or not held.tenant or _named(held.pod) == _named(pod):
+    if held is None or not held.tenant or held.pod.queue == pod.queue:
         return None
     return AnnounceWarning(pod, QUEUE, _QUEUE_SENTENCE.format(held.tenant.partition("/")[2]))
-
-
-def _named(pod: Pod) -> str:
-    return pod.queue if pod.named_queue is None else pod.named_queue
 
 
 def misspelling_of(before: Pod | None, pod: Pod) -> AnnounceWarning | None:

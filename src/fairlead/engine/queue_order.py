@@ -12,6 +12,7 @@ from fairlead.queue.entries import Entry
 from fairlead.queue.order import OrderKey
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quotas.asks import least_sum
+from fairlead.queue.quotas.not_lent import NotLent
 from fairlead.queue.quotas.order import QueuePool
 from fairlead.queue.quotas.shares import FairShares
 from fairlead.queue.quotas.sums import TreeSums
@@ -48,6 +49,7 @@ class QueueOrdering:
         self._cluster, self._tree, self._used = cluster, tree, used
         self._key_of, self._charge_of = key_of, charge_of
         self.shares = FairShares(tree, used, asked)
+        self.not_lent = NotLent(tree, lambda: self.shares.totals)
         self.past_of: PastOf | None = None
         self._pool: QueuePool | None = None
         self.waiting: Callable[[], list[Entry]] = list
@@ -112,12 +114,12 @@ class QueueOrdering:
         if self._pool is not None:
             self._pool.sort_again()
 
-    def look(self, now: float) -> None:
-        """At what the cluster has, and at past use; not too often."""
+    def look(self, now: float) -> bool:
+        """At what the cluster has, and at past use; not too often. Whether it has more or less."""
         if self._pool is not None:
             self._pool.now = now
         if now - self._looked_s < _LOOK_EVERY_S:
-            return
+            return False
         self._looked_s = now
         self._requests.clear()  # the GPUs of the cluster may be other ones
         names = {*_ALWAYS, *self._tree.listed}
@@ -126,6 +128,7 @@ class QueueOrdering:
         for name in outside:
             outside[name] -= sum(self._used.of(key).get(name, 0) for key in self._tree.children(""))
         left = {name: max(0, amount - outside.get(name, 0)) for name, amount in totals.items()}
+        changed = left != self.shares.totals
         self.shares.set_totals(left)
         if self._pool is not None:
             self._pool.set_outside(outside)
@@ -134,6 +137,7 @@ class QueueOrdering:
             self.shares.settle()
             for key in self._tree:
                 self.shares.set_past(key, self.past_of(key, totals.get(GPUS, 0)))
+        return changed
 
     # -- what the order asks -----------------------------------------------------------------
 
@@ -175,9 +179,14 @@ class QueueOrdering:
         asked = self.asked_by(unit)
         if any(asked.get(name, 0) > amount for name, amount in self._capacity.items()):
             return False
+        if self.not_lent and self._is_kept_from(self.queue_of(unit), asked):
+            return False
         specs = (self._tree.get(key) for key in self._tree.lineage(self.queue_of(unit)))
         limits = (limit for spec in specs if spec for limit in spec.limit)
         return all(asked.get(name, 0) <= most for name, most in limits)
+
+    def _is_kept_from(self, key: str, asked: Mapping[str, int]) -> bool:
+        return any(amount > self.not_lent.most(key, name) for name, amount in asked.items())
 
     # -- for those who look ------------------------------------------------------------------
 

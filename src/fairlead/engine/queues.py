@@ -66,8 +66,8 @@ class Queues:
         self.admissions = QueueAdmissions(self.tree, self.names, self._charges, queue)
         #: What each queue has used so far.
         self.meters = UseMeters(self.tree, self.used)
-        self.policy = self._policy()
         self.order = self._new_order()
+        self.policy = self._policy()
         self.is_active = False
         self._statuses = QueueStatuses(self._status)
         self._now = 0.0
@@ -103,7 +103,9 @@ class Queues:
     def _policy(self) -> QueuePolicy:
         charge_of, admitted = self._charges.of_request, self.admissions.gangs
         used, past, on = self.used, self.meters.past, self._charges.on
-        return QueuePolicy(self.tree, self.names, used, charge_of, admitted, past, on)
+        return QueuePolicy(
+            self.tree, self.names, used, charge_of, admitted, past, on, self.order.not_lent
+        )
 
     # -- what the API server shows -----------------------------------------------------------
 
@@ -121,7 +123,9 @@ class Queues:
             return
         self._change(spec.key, reshaped=reshaped)
         self.order.spec_changed(old, spec)
-        if self.names.differ(old, spec):
+        if (old.not_lent if old else ()) != spec.not_lent:
+            self._free(*self._queue.held_back)
+        if self.names.differ(old, spec) or (old and old.namespaces) != spec.namespaces:
             self._resolve_later()
         if (reshaped and self.tree.listing_namespaces) or listed != _lists_namespaces(spec):
             self._unsorted.add(spec.key)
@@ -136,6 +140,8 @@ class Queues:
             self._end()
             return
         self._change(key, reshaped=True)
+        if old.not_lent:
+            self._free(*self._queue.held_back)
         if self.names.differ(old, None):
             self._resolve_later()
 
@@ -184,7 +190,7 @@ class Queues:
             self.asked.came(pod, spec.key)
         for uid in gang.placed:
             held = self._cluster.holdings.get(uid)
-            if held is not None and not held.tenant:
+            if held is not None and not (held.tenant and held.pod.charged_queue):
                 self._move(held)
 
     def know_gangs(self, gang_of: GangOf) -> None:
@@ -195,7 +201,7 @@ class Queues:
     def _begin(self) -> None:
         self.is_active = True
         self._cluster.eviction_rule = AmongQueues(self.of)
-        tenants = self._cluster.count_tenants(self.names.of, self._held_changed)
+        tenants = self._cluster.count_tenants(self.names.of_held, self._held_changed)
         for tenant, use in tenants:
             self.used.add(tenant, tuple(use.amounts.items()), +1)
         self._requeuer.set_quota(self.policy, tenants)
@@ -225,8 +231,8 @@ class Queues:
         self.used = TreeSums(self.tree)
         self.asked = self._none_asked()
         self.meters = UseMeters(self.tree, self.used)
-        self.policy = self._policy()
         self.order = self._new_order()
+        self.policy = self._policy()
         self._requeuer.set_quota(None, None)
         self.admissions.policy = None
 
@@ -281,12 +287,13 @@ class Queues:
     def settle(self) -> None:
         """Before anything is decided: what queues there are, and whose pods are."""
         self._look_at_changed()
-        self.order.look(self._now)
+        if self.order.look(self._now) and self.order.not_lent:
+            self._free(*self._queue.held_back)  # there is more or less beside what is kept
         if not self._unresolved:
             return
         self._unresolved = False
         for held in list(self._cluster.holdings.values()):
-            if not held.tenant:
+            if not (held.tenant and held.pod.charged_queue):
                 self._move(held)
         self._show_pending()
         self.order.sort_again()
@@ -309,8 +316,13 @@ class Queues:
             self._requeuer.sort_again(found)
 
     def _move(self, held: Holding) -> None:
+        """Counts it for another queue if it is known only now whose it is, or who may use it."""
         tenants = self._cluster.tenants
-        if tenants is not None and self.names.of(held.pod):
+        if tenants is None or held.assumed:
+            return
+        key = self.names.of_held(held.pod)
+        was_named = held.tenant == held.pod.queue  # by itself, before its gang was known
+        if key != held.tenant and (was_named or not held.tenant or not key):
             tenants.move(held)
 
     # -- what time brings about --------------------------------------------------------------

@@ -242,12 +242,7 @@ def decode_pod(
         gang, mixed = gang_dialects.read(_gang_words(meta, spec))
         odd = odd or ("" if spec.node_name else mixed)
     queue, unclear = queue_dialects.named(meta.labels, meta.annotations)
-    named_queue: str | None = None
-    if spec.node_name:
-        # What it is counted for stays, whatever its labels say now.
-        charged = (meta.annotations or {}).get(CHARGED, queue)
-        queue, named_queue = charged, None if charged == queue else queue
-    elif unclear:
+    if unclear and not spec.node_name:
         odd = odd or unclear
     if len(raw) > _ROOMY_BYTES and not spec.node_name:
         problem = problem or dialects.too_large_with(meta.annotations or {}, request.gpu_request)
@@ -290,7 +285,8 @@ def decode_pod(
         run_time=read_run_time(meta.labels, meta.annotations, spec.active_deadline_seconds),
         gang=gang,
         queue=queue,
-        named_queue=named_queue,
+        # What it is counted for stays, whatever its labels say now.
+        charged_queue=(meta.annotations or {}).get(CHARGED, "") if spec.node_name else "",
         problem=problem or odd,
         condition=_unscheduled(status.conditions or ()),
     )

@@ -242,8 +242,8 @@ class Pod:
     gang: Membership | None = None
     #: The key of the queue that it names itself; `UNQUEUED`: none applies; empty: it names none.
     queue: str = ""
-    #: Where a bound pod is counted for another queue than it names by now: that one.
-    named_queue: str | None = None
+    #: Of a bound pod: the key of the queue that it was bound for; empty: that is not known.
+    charged_queue: str = ""
     #: Kind and name of the controller that made it, if that says which pods belong together.
     owner: tuple[str, str] | None = None
     #: The controller that made it, as "Kind/name"; only of pods with GPUs.

@@ -115,8 +115,8 @@ class QueueSpec:
     min_run_reclaim_s: float = 0.0
     #: Where it has queues beneath it, it takes no units of its own.
     leaves_only: bool = False
-    #: False: what it does not use of its guarantee is kept for it.
-    lends: bool = True
+    #: Of its guarantee, what other queues do not get even while it is not used.
+    not_lent: Amounts = ()
     #: No more units are started.
     closed: bool = False
     #: Charged with the minimum of a gang from its admission on, before it has pods (Volcano).

@@ -90,7 +90,7 @@ def test_a_limit_leaves_the_rest_to_the_others() -> None:
 
 def test_a_queue_that_does_not_lend_keeps_what_is_guaranteed() -> None:
     queues = Queues(gpus=100)
-    queues.put("a", guaranteed=((GPUS, 40),), lends=False)
+    queues.put("a", guaranteed=((GPUS, 40),), not_lent=((GPUS, 40),))
     queues.put("b")
     queues.ask("b", 200)
     queues.ask("a", 5)

@@ -23,6 +23,8 @@ _HELP = {
     "QueueNotFound": "create the queue, or correct the label fairlead.dev/queue",
     "QueueClosed": "open the queue, or name another one",
     "QueueBudget": "raise the budget of the queue, or wait until the next period begins (UTC)",
+    "QueueGuarantee": "wait until pods of the queue have ended, or lower what is guaranteed to "
+    "other queues and not lent",
     "QueueInvalid": "correct the object of the queue; `fairlead queue` shows what is wrong with it",
     "QueueNotAllowed": "name a queue of your team, or ask for your namespace to be listed in "
     "spec.namespaces of this one",

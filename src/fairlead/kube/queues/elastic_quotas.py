@@ -79,7 +79,7 @@ class KoordinatorQuotas(QueueDefaults):
             of_namespace="" if is_parent else meta.namespace,
             sharing=Sharing.RUNTIME,
             leaves_only=True,
-            lends=labels.get(_LENDS) != "false",
+            not_lent=least if labels.get(_LENDS) == "false" else (),
         )
 
 

@@ -79,14 +79,13 @@ class VolcanoQueues(QueueDefaults):
 
     def spec(self, key: str, wire: QueueWire) -> QueueSpec:
         said = _specs.decode(wire.spec)
-        kept = (said.guarantee or _Guarantee()).resource or {}
+        resources = (said.guarantee or _Guarantee()).resource or {}
+        kept = queue_amounts("spec.guarantee.resource", resources)
         return QueueSpec(
             key,
             parent=self._parent(wire.metadata.name, said.parent),
-            guaranteed=_larger(
-                queue_amounts("spec.guarantee.resource", kept),
-                queue_amounts("spec.deserved", said.deserved or {}),
-            ),
+            guaranteed=_larger(kept, queue_amounts("spec.deserved", said.deserved or {})),
+            not_lent=kept,
             limit=queue_amounts("spec.capability", said.capability or {}),
             weight=weight_of("spec.weight", said.weight),
             priority=said.priority,

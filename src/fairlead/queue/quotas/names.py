@@ -57,8 +57,23 @@ class QueueNames:
         key = old.key if old else new.key if new else ""
         return (old is None or new is None) and _dialect(key) not in self._served
 
+    def of_held(self, pod: Pod) -> str:
+        """The key of the queue for which what a pod holds is counted.
+
+        What was not bound for a queue may be bound by another scheduler, which checks nothing: it
+        counts only for queues that its namespace may use.
+        """
+        key = self.of(pod)
+        if not pod.node or pod.charged_queue == key or not self._tree.listing_namespaces:
+            return key
+        specs = (self._tree.get(each) for each in self._tree.lineage(key))
+        lists = (spec.namespaces for spec in specs if spec and spec.namespaces is not None)
+        return key if all(pod.namespace in each for each in lists) else ""
+
     def of(self, pod: Pod) -> str:
         """The key of its queue, which may not exist; empty: it has none."""
+        if pod.charged_queue and self.counts(pod.charged_queue):
+            return pod.charged_queue
         if pod.queue == UNQUEUED:
             return ""
         gang = self.gang_of(pod.gang) if pod.gang else None

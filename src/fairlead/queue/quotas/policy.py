@@ -6,6 +6,7 @@ Only resources that a limit lists are limited. A unit of several pods is admitte
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
+from math import inf
 
 from fairlead.cluster.aspects import NOTHING
 from fairlead.cluster.tenants import Tenants
@@ -18,6 +19,7 @@ from fairlead.queue.quota import QuotaRefusal
 from fairlead.queue.quotas.admitted import AdmittedGangs
 from fairlead.queue.quotas.asks import least_sum
 from fairlead.queue.quotas.names import QueueNames
+from fairlead.queue.quotas.not_lent import NotLent
 from fairlead.queue.quotas.past_use import exhausted, period_end
 from fairlead.queue.quotas.shape import queue_name
 from fairlead.queue.quotas.sums import TreeSums, amount_of
@@ -25,6 +27,7 @@ from fairlead.queue.quotas.tree import QueueTree
 
 LIMIT, NOT_FOUND, CLOSED = "QueueLimit", "QueueNotFound", "QueueClosed"
 NOT_ALLOWED, INVALID, BUDGET = "QueueNotAllowed", "QueueInvalid", "QueueBudget"
+KEPT = "QueueGuarantee"
 
 #: In place of a key: the wait may end whenever the tree changes.
 ANY_QUEUE = ""
@@ -45,7 +48,9 @@ class QueuePolicy:
         admitted: AdmittedGangs,
         past_of: Callable[[str], PastUse | None],
         charge_on: Callable[[Pod, str, Grant | None], Amounts],
+        not_lent: NotLent,
     ) -> None:
+        self._not_lent = not_lent
         self._tree = tree
         self._names = names
         self._used = used
@@ -143,7 +148,8 @@ class QueuePolicy:
 
     def _restricting_above(self, key: str) -> tuple[QueueSpec, ...]:
         specs = filter(None, map(self._tree.get, self._tree.lineage(key)))
-        return tuple(spec for spec in specs if _restricts(spec))
+        kept = self._tree.not_lent_below
+        return tuple(spec for spec in specs if _restricts(spec) or kept(spec.parent))
 
     def _is_inner(self, key: str) -> QuotaRefusal | None:
         spec = self._tree.get(key)
@@ -173,7 +179,27 @@ class QueuePolicy:
             return _refusal(NOT_ALLOWED, message, spec.key)
         if spec.budgets and (refusal := self._over_budget(spec, asked)):
             return refusal
-        return self._over_limit(spec, asked, charged) if spec.limit else None
+        if spec.limit and (refusal := self._over_limit(spec, asked, charged)):
+            return refusal
+        return self._kept_for_others(spec, asked, charged) if self._not_lent else None
+
+    def _kept_for_others(
+        self, spec: QueueSpec, asked: Mapping[str, int], charged: _Charged | None
+    ) -> QuotaRefusal | None:
+        used = self._used.of(spec.key)
+        if charged is not None:
+            used = used + charged(spec.key)
+        for name, amount in asked.items():
+            kept = self._not_lent.is_kept_from(spec.key, name) if amount else 0
+            most = self._not_lent.most(spec.key, name) if kept else inf
+            if (has := amount_of(used, name)) + amount > most:
+                message = (
+                    f"queue {spec.name} may use at most {shown_amount(name, int(most))} {name}, "
+                    f"because {shown_amount(name, kept)} are kept for other queues: "
+                    f"{shown_amount(name, has)} used, {shown_amount(name, amount)} requested"
+                )
+                return _refusal(KEPT, message, spec.key)
+        return None
 
     def _over_budget(self, spec: QueueSpec, asked: Mapping[str, int]) -> QuotaRefusal | None:
         """Only pods with GPUs are held back, until the day or the month is over."""

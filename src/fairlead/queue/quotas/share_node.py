@@ -12,9 +12,9 @@ class ShareNode:
     """One queue; the one without a parent is the cluster."""
 
     __slots__ = (
-        "_weights", "below", "children", "dirty", "guaranteed", "has_weights", "key", "limit",
-        "most", "own", "parent", "past", "promised", "promised_below", "rule", "shares", "spec",
-        "uncontended", "weight_below",
+        "_not_lent", "_weights", "below", "children", "dirty", "guaranteed", "has_weights", "key",
+        "limit", "most", "own", "parent", "past", "promised", "promised_below", "rule", "shares",
+        "spec", "uncontended", "weight_below",
     )  # fmt: skip
 
     def __init__(self, spec: QueueSpec, parent: "ShareNode | None") -> None:
@@ -48,7 +48,7 @@ class ShareNode:
             self.parent.children[self.key] = self
         self.spec = spec
         self.guaranteed, self.limit = dict(spec.guaranteed), dict(spec.limit)
-        self._weights = dict(spec.weights)
+        self._weights, self._not_lent = dict(spec.weights), dict(spec.not_lent)
         #: Whether its weight depends on the resource.
         self.has_weights = bool(self._weights)
 
@@ -103,8 +103,8 @@ class ShareNode:
         guaranteed: float | None = self.guaranteed.get(resource)
         if guaranteed is None:  # what is guaranteed to its children
             guaranteed = self.promised_below.get(resource, 0)
-        if not self.spec.lends:  # the others do without what it does not use
-            most = max(most, guaranteed)
+        if self._not_lent:  # the others do without what it does not use
+            most = max(most, self._not_lent.get(resource, 0))
         promised = min(most, guaranteed)
         more = most - self.most.get(resource, 0)
         more_promised = promised - self.promised.get(resource, 0)

@@ -23,10 +23,13 @@ class QueueTree:
         self.budgeted: set[str] = set()
         self.limiting_models: set[str] = set()
         self.listing_namespaces: set[str] = set()
+        #: Those that keep a part of their guarantee while it is not used.
+        self.keeping: set[str] = set()
         #: How many guarantees and limits list each resource.
         self.listed: Counter[str] = Counter()
-        #: What the queues that name a parent are guaranteed together.
+        #: What the queues that name a parent are guaranteed together, and keep together.
         self._guaranteed: dict[str, Counter[str]] = {}
+        self._not_lent: dict[str, Counter[str]] = {}
         #: Grows with each change.
         self.revision = 0
         self.problem = self.shape.problem
@@ -75,6 +78,8 @@ class QueueTree:
             self.limiting_models.add(spec.key)
         if spec.namespaces is not None:
             self.listing_namespaces.add(spec.key)
+        if spec.not_lent:
+            self.keeping.add(spec.key)
         self._count(old, -1)
         self._count(spec, +1)
         return self.shape.put(old, spec)
@@ -88,7 +93,12 @@ class QueueTree:
         return old
 
     def _forget(self, key: str) -> None:
-        for keys in (self.budgeted, self.limiting_models, self.listing_namespaces):
+        for keys in (
+            self.budgeted,
+            self.limiting_models,
+            self.listing_namespaces,
+            self.keeping,
+        ):
             keys.discard(key)
 
     def _count(self, spec: QueueSpec | None, sign: int) -> None:
@@ -97,11 +107,16 @@ class QueueTree:
         self.revision += 1
         names = (name for name, _ in (*spec.guaranteed, *spec.limit))
         _add(self.listed, dict.fromkeys(names, sign))
-        if spec.guaranteed:
-            below = self._guaranteed.setdefault(spec.parent, Counter())
-            _add(below, {name: sign * amount for name, amount in spec.guaranteed})
-            if not below:
-                del self._guaranteed[spec.parent]
+        for sums, amounts in (self._guaranteed, spec.guaranteed), (self._not_lent, spec.not_lent):
+            if amounts:
+                below = sums.setdefault(spec.parent, Counter())
+                _add(below, {name: sign * amount for name, amount in amounts})
+                if not below:
+                    del sums[spec.parent]
+
+    def not_lent_below(self, key: str) -> Mapping[str, int]:
+        """What the queues that name this parent keep together. To be read only."""
+        return self._not_lent.get(key, _NONE)
 
     def guaranteed_below(self, key: str) -> Mapping[str, int]:
         """What the queues that name this parent are guaranteed together. To be read only."""
