@@ -70,12 +70,15 @@ def sim(
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON line for each trace and policy.")
     ] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a report with plots to this file.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Run a trace of jobs through the scheduler in virtual time."""
     from fairlead.apps import simulate
 
     options = simulate.SimOptions(
-        trace, policy or ["fifo"], data, placement, nodes, jobs, as_json, quiet
+        trace, policy or ["fifo"], data, placement, nodes, jobs, as_json, html, quiet
     )
     raise typer.Exit(simulate.simulate(options))

@@ -4,7 +4,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
@@ -19,16 +19,17 @@ from rich.progress import (
 )
 
 from fairlead.apps.simulate.placements import placement_profile
+from fairlead.apps.simulate.report import html_report
+from fairlead.apps.simulate.runs import SimRun
 from fairlead.apps.simulate.table import figures_table
 from fairlead.model.errors import ConfigError
 from fairlead.sim.traces.registry import read_traces
 from fairlead.sim.traces.trace import SimTrace
 from fairlead.sim.virtual.cluster import VirtualCluster, simulated_cluster
-from fairlead.sim.virtual.figures import SimFigures, figures_of
+from fairlead.sim.virtual.figures import figures_of
 from fairlead.sim.virtual.jobs import SCHEDULER
 from fairlead.sim.virtual.policies.policy import SimPolicy
 from fairlead.sim.virtual.policies.registry import find_policy
-from fairlead.sim.virtual.result import SimResult
 
 _SHOWN_EVERY = 256
 _NODES = re.compile(r"([1-9]\d{0,4})x([1-9]\d?)")
@@ -46,30 +47,9 @@ class SimOptions:
     #: Only so many jobs of each trace; 0: all.
     jobs: int = 0
     as_json: bool = False
+    #: Where a report is written.
+    html: Path | None = None
     is_quiet: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SimRun:
-    """One trace under one policy."""
-
-    trace: str
-    policy: str
-    placement: str
-    knows: str
-    figures: SimFigures
-    result: SimResult
-    #: Of this machine, without reading the trace.
-    wall_s: float
-
-    @property
-    def events_per_s(self) -> int:
-        return round(self.figures.events / self.wall_s) if self.wall_s else 0
-
-    def as_dict(self) -> dict[str, object]:
-        named = {"trace": self.trace, "policy": self.policy, "placement": self.placement}
-        measured = {"wall_s": round(self.wall_s, 3), "events_per_s": self.events_per_s}
-        return {**named, "knows": self.knows, **asdict(self.figures), **measured}
 
 
 def simulate(options: SimOptions) -> int:
@@ -81,14 +61,18 @@ def simulate(options: SimOptions) -> int:
             print(json.dumps(run.as_dict()), flush=True)
     if not options.as_json:
         print(figures_table(runs))
+    if options.html:
+        options.html.write_text(html_report(runs), encoding="utf-8")
     return 0
 
 
 def runs_of(options: SimOptions) -> Iterator[SimRun]:
     """Every trace under every policy, as each ends."""
     policies = [find_policy(name) for name in options.policies]
+    placement_profile(options.placement or policies[0].placement)
+    chosen = list(product(_traces(options), policies))
     with _progress(options) as progress:
-        for trace, policy in product(_traces(options), policies):
+        for trace, policy in chosen:
             yield _run(trace, policy, options, progress)
 
 
@@ -112,23 +96,23 @@ def _progress(options: SimOptions) -> Progress:
         *columns,
         console=console,
         transient=True,
-        disable=options.is_quiet,
+        disable=options.is_quiet or not console.is_terminal,
     )
 
 
 def _run(trace: SimTrace, policy: SimPolicy, options: SimOptions, progress: Progress) -> SimRun:
     placement, jobs = options.placement or policy.placement, trace.jobs[: options.jobs or None]
     task = progress.add_task(f"{trace.name} {policy.name}", total=len(jobs))
-    began = time.perf_counter()
+    began = time.process_time()
     cluster = simulated_cluster({SCHEDULER: placement_profile(placement)}, policy)
     cluster.add_nodes(trace.nodes)
     for job in jobs:
         cluster.submit(job)
     _run_all(cluster, progress, task)
-    wall_s = time.perf_counter() - began
+    cpu_s = time.process_time() - began
     progress.remove_task(task)
     figures = figures_of(cluster.result)
-    return SimRun(trace.name, policy.name, placement, policy.knows, figures, cluster.result, wall_s)
+    return SimRun(trace.name, policy.name, placement, policy.knows, figures, cluster.result, cpu_s)
 
 
 def _run_all(cluster: VirtualCluster, progress: Progress, task: TaskID) -> None:

@@ -1,14 +1,11 @@
 """Figures of runs side by side, as plain text."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from fairlead.apps.simulate.runs import SimRun
 from fairlead.sim.virtual.figures import SimFigures
 
-if TYPE_CHECKING:
-    from fairlead.apps.simulate.simulate import SimRun
-
-_COLUMNS: tuple[tuple[str, Callable[[SimFigures], str]], ...] = (
+COLUMNS: tuple[tuple[str, Callable[[SimFigures], str]], ...] = (
     ("JCT", lambda each: f"{each.jct_s:,.0f}"),
     ("WAIT", lambda each: f"{each.wait_avg_s:,.0f}"),
     ("P50", lambda each: f"{each.wait_p50_s:,.0f}"),
@@ -22,10 +19,10 @@ _COLUMNS: tuple[tuple[str, Callable[[SimFigures], str]], ...] = (
 )
 
 
-def figures_table(runs: "Sequence[SimRun]") -> str:
+def figures_table(runs: Sequence[SimRun]) -> str:
     """One line for each run, below a line of names. Times in seconds."""
-    rows = [["TRACE", "POLICY", *(name for name, _ in _COLUMNS)]]
-    rows += ([run.trace, run.policy, *(show(run.figures) for _, show in _COLUMNS)] for run in runs)
+    rows = [["TRACE", "POLICY", *(name for name, _ in COLUMNS)]]
+    rows += ([run.trace, run.policy, *(show(run.figures) for _, show in COLUMNS)] for run in runs)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(_line(row, widths) for row in rows)
 

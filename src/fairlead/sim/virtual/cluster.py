@@ -127,6 +127,8 @@ class VirtualCluster:
             return False
         self._pass_to(moment)
         self._happen(moment)
+        waiting = len(self._pending) + len(self._held)
+        self.result.series.note(moment, self.result.meter.used_gpus, waiting)
         return True
 
     def _next_s(self) -> float | None:

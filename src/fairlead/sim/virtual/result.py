@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from fairlead.sim.virtual.jobs import JobRecord
 from fairlead.sim.virtual.meter import GpuMeter
+from fairlead.sim.virtual.series import SimSeries
 
 
 @dataclass(slots=True)
@@ -11,6 +12,7 @@ class SimResult:
     #: By name of the job, in the order in which they were given.
     records: dict[str, JobRecord] = field(default_factory=dict)
     meter: GpuMeter = field(default_factory=GpuMeter)
+    series: SimSeries = field(default_factory=SimSeries)
     #: Events that the engine was given, and attempts that it made.
     events: int = 0
     decisions: int = 0
