@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fairlead import __version__
-from fairlead.apps.commands import inspection, logs_of_decisions, servers, simulation
+from fairlead.apps.commands import inspection, logs_of_decisions, outlooks, servers, simulation
 from fairlead.model.errors import FairleadError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command(short_help="Serve as an extender of kube-scheduler.")(servers.extend
 app.command(short_help="List and measure the GPUs of this node.")(servers.agent)
 app.command(short_help="Show why a pod is not scheduled, node by node.")(inspection.explain)
 app.command(short_help="Show which moves would let waiting pods start.")(inspection.defrag)
+app.command("what-if", short_help="Show what a change of the cluster would do.")(outlooks.what_if)
 app.command(short_help="Show queues and what waits in them.")(inspection.queue)
 app.command(short_help="Compare where profiles would place the same pods.")(inspection.compare)
 app.command(short_help="Show GPU usage by pod.")(inspection.top)

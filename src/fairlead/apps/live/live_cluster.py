@@ -6,6 +6,7 @@ For commands that look and do not touch: `fairlead explain` and `fairlead compar
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
+from operator import itemgetter
 from typing import TypeVar
 
 import msgspec
@@ -60,6 +61,15 @@ class _List(msgspec.Struct):
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
 
 
+class _ObjectMeta(msgspec.Struct):
+    created: str = msgspec.field(default="", name="creationTimestamp")
+
+
+class _Object(msgspec.Struct):
+    metadata: _ObjectMeta = msgspec.field(default_factory=_ObjectMeta)
+
+
+_created = msgspec.json.Decoder(_Object)
 _lists = msgspec.json.Decoder(_List)
 
 
@@ -97,10 +107,14 @@ async def events(
         decode_pod, behaviour=behaviour, gang_dialects=gangs, queue_dialects=queues
     )
 
-    def decode(raw: msgspec.Raw) -> Pod:
-        return as_reservation(understand(raw), raw)
+    def decode(raw: msgspec.Raw) -> tuple[str, Pod]:
+        created = _created.decode(raw).metadata.created
+        return created, as_reservation(understand(raw), raw)
 
-    async for pod in _list(client, "/api/v1/pods", decode, {"fieldSelector": UNFINISHED}):
+    # The oldest first, as a scheduler that was running has seen them: it is the order of the queue.
+    only = {"fieldSelector": UNFINISHED}
+    listed = [pod async for pod in _list(client, "/api/v1/pods", decode, only)]
+    for _, pod in sorted(listed, key=itemgetter(0)):
         yield PodSeen(pod)
     # Budgets only say which pods eviction would spare. They are left out without that right.
     with suppress(NotListed):

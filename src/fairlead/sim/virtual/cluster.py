@@ -108,6 +108,10 @@ class VirtualCluster:
 
     # -- time --------------------------------------------------------------------------------
 
+    def decide_now(self) -> None:
+        """Lets the engine decide about what waits already, before any time passes."""
+        self._settle()
+
     def run(self) -> SimResult:
         """Until every job that can start has ended."""
         return self.run_until(inf)

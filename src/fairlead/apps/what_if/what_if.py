@@ -1,0 +1,164 @@
+"""Reads the live cluster once, and looks ahead with and without changes. Nothing is written."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+
+from fairlead.apps.config.profiles import built_in
+from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
+from fairlead.apps.live import live_cluster
+from fairlead.apps.what_if.changes import Changes, changed_events
+from fairlead.apps.what_if.outlook import (
+    ClusterOutlook,
+    Horizon,
+    UnitChange,
+    compared,
+    look_ahead,
+    unit_name,
+)
+from fairlead.apps.what_if.workload import ManifestDefaults, ManifestPods, read_workload
+from fairlead.engine.events import Event
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.http.client import Client
+from fairlead.model.backfill import BackfillMode
+from fairlead.model.behaviour import Behaviour
+from fairlead.model.errors import ConfigError
+
+_PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfOptions:
+    run: RunOptions
+    manifest: Path | None = None
+    changes: Changes = field(default_factory=Changes)
+    #: A built-in profile for all pods, and a mode of backfill; empty: as they are.
+    profile: str = ""
+    backfill: str = ""
+    namespace: str = ""
+    horizon: Horizon = field(default_factory=Horizon)
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfAnswer:
+    units: list[UnitChange]
+    before: ClusterOutlook
+    after: ClusterOutlook
+    #: Names of the units of the manifest.
+    asked: tuple[str, ...]
+    left_out: tuple[str, ...]
+    #: The time of day, in seconds since 1970.
+    now_s: float
+    took_s: float
+    nodes: int
+
+    @property
+    def starts(self) -> bool:
+        """All units of the manifest start."""
+        found = (self.after.units.get(name) for name in self.asked)
+        return all(unit is not None and unit.start_s is not None for unit in found)
+
+
+async def what_if(options: WhatIfOptions) -> WhatIfAnswer:
+    access = load_access(options.run.kubeconfig, options.run.context)
+    namespace = options.namespace or access.namespace or "default"
+    planned = plan(options.run)
+    client = Client(access)
+    try:
+        behaviour = await live_cluster.ask_behaviour(client)
+        planned.meet(behaviour)
+        events = [each async for each in live_cluster.events(
+            client, behaviour, gangs=planned.gang_dialects, queues=planned.queue_dialects
+        )]  # fmt: skip
+        work = await _workload(options, client, namespace, behaviour, planned)
+    finally:
+        await client.close()
+    return answered(options, planned, events, work, namespace)
+
+
+def answered(
+    options: WhatIfOptions,
+    planned: RunPlan,
+    events: list[Event],
+    work: ManifestPods,
+    namespace: str,
+) -> WhatIfAnswer:
+    """The answer for a cluster that these events show."""
+    began, wall_s = time.perf_counter(), time.time()
+    _refuse_unserved(work, planned)
+    changed = [*changed_events(events, options.changes, namespace), *work.events]
+    before = look_ahead(events, planned, options.horizon, wall_s)
+    after = look_ahead(changed, _changed_plan(planned, options), options.horizon, wall_s)
+    return WhatIfAnswer(
+        compared(before, after),
+        before,
+        after,
+        tuple(dict.fromkeys(unit_name(pod) for pod in work.pods)),
+        work.left_out,
+        wall_s,
+        time.perf_counter() - began,
+        sum(type(event).__name__ == "NodeSeen" for event in changed),
+    )
+
+
+async def _workload(
+    options: WhatIfOptions, client: Client, namespace: str, behaviour: Behaviour, planned: RunPlan
+) -> ManifestPods:
+    if options.manifest is None:
+        return ManifestPods(())
+    priorities = await _priorities(client)
+    defaults = ManifestDefaults(namespace, priorities, behaviour, planned.gang_dialects)
+    return read_workload(options.manifest, defaults)
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+
+
+class _PriorityClass(msgspec.Struct, rename="camel"):
+    value: int = 0
+    global_default: bool = False
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+class _PriorityClasses(msgspec.Struct):
+    items: list[_PriorityClass] = msgspec.field(default_factory=list)
+
+
+async def _priorities(client: Client) -> Mapping[str, int]:
+    reply = await client.request("GET", _PRIORITY_CLASSES)
+    if reply.status != 200:
+        raise ConfigError(f"the API server refused to list PriorityClasses: {reply.message}")
+    found = msgspec.json.decode(reply.body, type=_PriorityClasses).items
+    named = {each.metadata.name: each.value for each in found}
+    default = max((each.value for each in found if each.global_default), default=0)
+    return {**named, "": default}
+
+
+def _refuse_unserved(work: ManifestPods, planned: RunPlan) -> None:
+    for pod in work.pods:
+        if pod.scheduler not in planned.profiles:
+            names = ", ".join(sorted(planned.profiles))
+            raise ConfigError(
+                f"{pod.key}: schedulerName is {pod.scheduler or 'default-scheduler'!r}, and this "
+                f"scheduler serves {names}; correct it, or give --scheduler-name or --config"
+            )
+        if pod.problem:
+            raise ConfigError(f"{pod.key}: {pod.problem}")
+
+
+def _changed_plan(planned: RunPlan, options: WhatIfOptions) -> RunPlan:
+    if options.profile:
+        profile = built_in(options.profile)
+        planned = replace(planned, profiles=dict.fromkeys(planned.profiles, profile))
+    if options.backfill:
+        try:
+            mode = BackfillMode(options.backfill)
+        except ValueError:
+            modes = ", ".join(each.value for each in BackfillMode)
+            raise ConfigError(f"--backfill takes {modes}, not {options.backfill!r}") from None
+        planned = replace(planned, backfill=replace(planned.backfill, mode=mode))
+    return planned

@@ -1,0 +1,222 @@
+"""What-if on a cluster that events show: who starts when and where, who loses."""
+
+import io
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import a_node, a_pod
+from fairlead.apps.config.run_plan import RunOptions, plan
+from fairlead.apps.what_if import what_if_view
+from fairlead.apps.what_if.changes import Changes
+from fairlead.apps.what_if.outlook import Horizon
+from fairlead.apps.what_if.what_if import WhatIfAnswer, WhatIfOptions, answered
+from fairlead.apps.what_if.workload import (
+    ManifestDefaults,
+    ManifestPods,
+    read_workload,
+    workload_of,
+)
+from fairlead.engine.events import Event, NodeSeen, PodSeen, QueueKindSeen, QueueSeen
+from fairlead.model.errors import ConfigError
+from fairlead.model.queues import GPUS, QueueSpec
+from fairlead.model.run_times import RunTime
+
+NOTHING = ManifestPods(())
+GPU = "nvidia.com/gpu"
+
+
+def ago(seconds: float) -> str:
+    return datetime.fromtimestamp(time.time() - seconds, UTC).isoformat()
+
+
+def two_nodes() -> list[Event]:
+    """Both are full for another 20 and 30 minutes, and a pod waits for a whole node."""
+    ends = {"n0": 1200.0, "n1": 1800.0}
+    return [
+        *(NodeSeen(a_node(name, gpus=4)) for name in ends),
+        *(
+            PodSeen(a_pod(f"r-{name}", gpus=4, node=name, started=ago(600), controller="Job/r",
+                          run_time=RunTime(600 + left)))
+            for name, left in ends.items()
+        ),
+        PodSeen(a_pod("waits", gpus=4, run_time=RunTime(3600.0))),
+    ]  # fmt: skip
+
+
+def a_job(gpus: int = 2, pods: int = 1, **spec: Any) -> dict[str, Any]:
+    limits = {GPU: str(gpus)}
+    container = {"name": "main", "image": "x", "resources": {"limits": limits}}
+    template = {
+        "metadata": {"annotations": {"fairlead.dev/run-time": "1h"}},
+        "spec": {"schedulerName": "gpu-scheduler", "containers": [container], **spec},
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train"},
+        "spec": {"parallelism": pods, "completions": pods, "template": template},
+    }
+
+
+def ask(
+    events: list[Event],
+    changes: Changes | None = None,
+    work: ManifestPods = NOTHING,
+    **more: Any,
+) -> WhatIfAnswer:
+    options = WhatIfOptions(RunOptions(), changes=changes or Changes(), **more)
+    return answered(options, plan(RunOptions()), events, work, "default")
+
+
+def effects(answer: WhatIfAnswer) -> dict[str, str]:
+    return {change.name: change.effect for change in answer.units if change.effect}
+
+
+def text(answer: WhatIfAnswer) -> str:
+    out = io.StringIO()
+    what_if_view.show(answer, "text", out)
+    return out.getvalue()
+
+
+def test_a_job_that_fits_starts_now_and_the_line_says_where() -> None:
+    events: list[Event] = [NodeSeen(a_node("free", gpus=4))]
+    answer = ask(events, work=workload_of([a_job()], ManifestDefaults()))
+    assert answer.starts
+    first = text(answer).splitlines()[0]
+    assert first == "default/train-0 to start now using 2 GPUs on free"
+
+
+def test_a_job_that_waits_starts_when_others_end_and_delays_those_behind_it() -> None:
+    work = workload_of([a_job(4)], ManifestDefaults())
+    answer = ask(two_nodes(), work=work)
+    unit = answer.after.units["default/train-0"]
+    assert unit.start_s == pytest.approx(1800.0, abs=5.0)
+    assert unit.nodes == ("n1",)
+    assert effects(answer) == {"default/train-0": "new"}
+
+
+def test_more_nodes_let_what_waits_start_now() -> None:
+    answer = ask(two_nodes(), Changes(add_nodes=1, like="n0"))
+    assert effects(answer) == {"default/waits": "earlier"}
+    assert answer.after.units["default/waits"].nodes == ("n0-new-1",)
+    assert answer.after.units["default/waits"].start_s == 0.0
+
+
+def test_without_a_node_its_pods_wait_again_and_work_is_lost() -> None:
+    answer = ask(two_nodes(), Changes(without_nodes=("n0",)))
+    assert effects(answer) == {"default/r-n0": "evicted", "default/waits": "later"}
+    found = what_if_view.as_json(answer)["summary"]
+    assert (found["evicted"], found["later"]) == (1, 1)
+    assert found["lostGpuHours"] == pytest.approx(4 * 600 / 3600, rel=0.02)
+
+
+def test_a_higher_priority_evicts_and_the_answer_says_whom() -> None:
+    answer = ask(two_nodes(), Changes(priorities=("waits=1000",)))
+    assert "default/waits" in effects(answer)
+    assert list(effects(answer).values()).count("evicted") == 1
+
+
+def test_a_limit_of_a_queue_is_raised() -> None:
+    queue = QueueSpec("fairlead/team", limit=((GPUS, 0),))
+    events: list[Event] = [
+        NodeSeen(a_node("n", gpus=4)),
+        QueueSeen(queue),
+        QueueKindSeen("fairlead", is_served=True),
+        PodSeen(a_pod("p", gpus=4, queue="fairlead/team", run_time=RunTime(60.0))),
+    ]
+    assert effects(ask(events, Changes(queues=("team=limit=8,weight=2",)))) == {
+        "default/p": "starts"
+    }
+
+
+def test_a_job_too_large_for_every_node_does_not_start() -> None:
+    answer = ask(two_nodes(), work=workload_of([a_job(16)], ManifestDefaults()))
+    assert not answer.starts
+    assert "default/train-0 does not start within 24 h" in text(answer)
+
+
+def test_it_changes_nothing_that_it_was_given() -> None:
+    events = two_nodes()
+    before = repr(events)
+    ask(events, Changes(1, "n0", ("n1",), (), ("waits=7",)))
+    assert repr(events) == before
+
+
+def test_a_look_ahead_has_an_end() -> None:
+    answer = ask(two_nodes(), horizon=Horizon(60.0))
+    assert answer.after.units["default/waits"].start_s is None
+    assert json.loads(json.dumps(what_if_view.as_json(answer)))["summary"]["horizonSeconds"] == 60.0
+
+
+def test_a_jobset_and_a_list_are_their_pods() -> None:
+    job = a_job(1, 2)
+    jobs = [{"name": "w", "replicas": 3, "template": {"spec": job["spec"]}}]
+    jobset = {"kind": "JobSet", "metadata": {"name": "js"}, "spec": {"replicatedJobs": jobs}}
+    found = workload_of([jobset, {"kind": "Service", "metadata": {"name": "s"}}],
+                        ManifestDefaults("team"))  # fmt: skip
+    assert [pod.key for pod in found.pods][:3] == [
+        "team/js-w-0-0",
+        "team/js-w-0-1",
+        "team/js-w-1-0",
+    ]
+    assert len(found.pods) == 6
+    assert found.left_out == ("Service/s",)
+
+
+def test_priority_classes_and_deadlines_of_jobs_are_read() -> None:
+    job = a_job(1, priorityClassName="high")
+    job["spec"]["activeDeadlineSeconds"] = 90
+    job["spec"]["template"]["metadata"] = {}
+    (pod,) = workload_of([job], ManifestDefaults(priorities={"high": 9})).pods
+    assert pod.priority == 9
+    assert pod.run_time is not None
+    assert pod.run_time.bound_s == 90.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (Changes(without_nodes=("gone",)), "there is no node gone"),
+        (Changes(1, "gone"), "--like 'gone' is neither a node nor a kind of nodes"),
+        (Changes(10**9, "n0"), "--add-nodes takes a number from 1 to 10000"),
+        (Changes(queues=("team=weight=1",)), "there is no queue 'team'; there is none"),
+        (Changes(priorities=("gone=1",)), "there is no pod default/gone"),
+        (Changes(priorities=("waits=high",)), "a priority is a number from 0 on, not 'high'"),
+    ],
+)
+def test_a_change_that_cannot_be_is_one_sentence(changes: Changes, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{sentence}"):
+        ask(two_nodes(), changes)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "sentence"),
+    [
+        ("- : :\n\t", "is not YAML"),
+        ("just text", "no Kubernetes object: kind is missing"),
+        ("kind: Service\nmetadata: {name: s}", "it has no pods"),
+        ("kind: Job\nspec: {parallelism: -1}", "-1 is not a number of pods"),
+        ("kind: Job\nspec: {parallelism: 1000000000, template: {}}", "more than 5000 pods"),
+        ("kind: Job\nspec: nonsense", "'nonsense' is no object"),
+        ("kind: Pod\nspec: {priorityClassName: gone}", "there is no PriorityClass gone"),
+    ],
+)
+def test_a_manifest_that_cannot_be_used_is_one_sentence(
+    tmp_path: Path, manifest: str, sentence: str
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(manifest)
+    with pytest.raises(ConfigError, match=sentence) as raised:
+        read_workload(file, ManifestDefaults())
+    assert "\n" not in str(raised.value)
+
+
+def test_a_job_of_another_scheduler_is_refused() -> None:
+    work = workload_of([a_job(schedulerName="other")], ManifestDefaults())
+    with pytest.raises(ConfigError, match="schedulerName is 'other', and this scheduler serves"):
+        ask(two_nodes(), work=work)
