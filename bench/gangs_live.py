@@ -1,24 +1,30 @@
 """Gangs on one API server, with kube-scheduler's own gangs, with Volcano's scheduler and Fairlead.
 
     python bench/gangs_live.py [--nodes 500] [--pods 512] [--gangs 1000] [--rounds 2]
+    python bench/gangs_live.py --parts many backlog --sides kube-scheduler fairlead
 
 kube-scheduler and Fairlead read native PodGroups (their gates are on), Volcano its own ones. Its
 controllers do not run.
 "whole": a gang with one GPU a pod; seconds from the creation of its last pod to its last bind.
 "impossible": a gang of 80 pods with 8 GPUs each where 49 nodes fit; how many pods are bound,
 seconds until the first pod says why it waits, and CPU and writes of the 20 s after that.
-"many": gangs of 8, created as fast as the API server takes them; seconds from the first creation,
-and from the last one, to the last bind, and CPU until then. After two minutes it is given up.
+"many": gangs of 8 on as many nodes, created as fast as the API server takes them; seconds from the
+first creation, and from the last one, to the last bind, and CPU until then.
+"backlog": the same gangs, which exist before the scheduler starts; seconds from its first bind to
+its last, and pods a second from its start.
+The last two have a control plane of their own for each side, and end after `--limit` seconds: then
+the pods that are bound by then count.
 """
 
 import argparse
 import asyncio
 import json
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -46,6 +52,7 @@ GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
 SERVED = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
 #: Of the impossible gang: pods, nodes that fit, and how long it is watched.
 LARGE, FITTING, QUIET_S = 80, 49, 20.0
+PARTS = ("whole", "impossible", "many", "backlog")
 #: Pods of each of many gangs.
 SMALL = 8
 #: As Volcano's chart writes it.
@@ -71,6 +78,12 @@ _numbers = count()
 
 def main() -> None:
     options = _options()
+    _report(_measured(options), options)
+
+
+@contextmanager
+def _plane(nodes: int) -> Iterator[ControlPlane]:
+    """A control plane that knows gangs, with so many nodes of 8 GPUs."""
     plain = (*NO_SERVICE_ACCOUNT, "TaintNodesByCondition")
     programs = assets("--with", "vc-scheduler,vc-controller-manager")
     with (
@@ -83,17 +96,30 @@ def main() -> None:
         gpus = {"nvidia.com/gpu": "8"}
         plane.create_nodes([f"few-{n}" for n in range(FITTING)], allocatable=gpus,
                            labels={"pool": "few"})  # fmt: skip
-        plane.create_nodes([f"n-{n}" for n in range(options.nodes - FITTING)], allocatable=gpus)
-        found = [
-            {"side": side, **_whole(plane, side, options.pods), **_impossible(plane, side)}
-            for number in range(options.rounds)
-            for side in (SIDES if number % 2 == 0 else reversed(SIDES))
-        ]
-        if options.gangs > options.nodes:
-            more = [f"m-{n}" for n in range(options.gangs - options.nodes)]
-            plane.create_nodes(more, allocatable=gpus)
-        many = {side: _many(plane, side, options.gangs) for side in SIDES} if options.gangs else {}
-    _report([{**each, **many.get(each["side"], {})} for each in found], options)
+        plane.create_nodes([f"n-{n}" for n in range(nodes - FITTING)], allocatable=gpus)
+        yield plane
+
+
+def _measured(options: argparse.Namespace) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    sides, parts = options.sides, options.parts
+    if {"whole", "impossible"} & {*parts}:
+        with _plane(options.nodes) as plane:
+            for number in range(options.rounds):
+                for side in sides if number % 2 == 0 else sides[::-1]:
+                    one: dict[str, Any] = {"side": side}
+                    if "whole" in parts:
+                        one |= _whole(plane, side, options.pods)
+                    if "impossible" in parts:
+                        one |= _impossible(plane, side)
+                    found.append(one)
+    for part, measure in (("many", _many), ("backlog", _backlog)):
+        for side in sides if part in parts and options.gangs else ():
+            with _plane(options.gangs) as plane:
+                one = measure(plane, side, options.gangs, options.limit)
+            say(f"{side}: {one}")
+            found.append({"side": side, **one})
+    return found
 
 
 def _define(plane: ControlPlane, programs: Path) -> None:
@@ -102,7 +128,7 @@ def _define(plane: ControlPlane, programs: Path) -> None:
     for path in sorted(folder.glob("*.yaml")):
         for body in filter(None, yaml.safe_load_all(path.read_text())):
             _post(plane, CRDS, body)
-    _wait(lambda: _is_served(plane), "the PodGroups of Volcano are not served")
+    _wait(lambda: _is_served(plane), "the kinds of Volcano are not served")
     for name in ("root", "default"):  # its controller would open them
         kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
         spec = {"weight": 1, **({"parent": "root"} if name == "default" else {})}
@@ -115,7 +141,7 @@ def _define(plane: ControlPlane, programs: Path) -> None:
 
 def _is_served(plane: ControlPlane) -> bool:
     try:
-        return plane.api("GET", VOLCANO_GROUPS)[0] == 200
+        return all(plane.api("GET", path)[0] == 200 for path in (VOLCANO_GROUPS, QUEUES))
     except ControlPlaneError:  # a group that is not served answers in plain text
         return False
 
@@ -128,6 +154,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pods", type=int, default=512)
     parser.add_argument("--gangs", type=int, default=1000, help="of 8 pods; 0 for none")
     parser.add_argument("--rounds", type=int, default=2, help="each side, in turn")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds of many and backlog")
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results" / "gangs-live.json")
     return parser.parse_args()
 
@@ -135,16 +164,16 @@ def _options() -> argparse.Namespace:
 @contextmanager
 def _scheduling(plane: ControlPlane, side: str) -> Iterator[ChildProcess]:
     """A scheduler that has read the cluster."""
-    if side == "kube-scheduler":
-        config = {"clientConnection": {"qps": 5000, "burst": 5000}}
-        started = plane.start_kube_scheduler(config, flags=[GATES])
-    elif side == VOLCANO:
-        started = _volcano(plane)
-    else:
-        started = start_scheduler(plane, side)
-    with started as process:
+    with _started(plane, side) as process:
         _settle(process, side)
         yield process
+
+
+def _started(plane: ControlPlane, side: str) -> AbstractContextManager[ChildProcess]:
+    if side == "kube-scheduler":
+        config = {"clientConnection": {"qps": 5000, "burst": 5000}}
+        return plane.start_kube_scheduler(config, flags=[GATES])
+    return _volcano(plane) if side == VOLCANO else start_scheduler(plane, side)
 
 
 def _settle(process: ChildProcess, side: str) -> None:
@@ -163,9 +192,35 @@ def _volcano(plane: ControlPlane) -> ChildProcess:
     return ChildProcess(VOLCANO, [str(program), *flags], plane.logs / "vc-scheduler.log")
 
 
-def _many(plane: ControlPlane, side: str, gangs: int) -> dict[str, float]:
+def _many(plane: ControlPlane, side: str, gangs: int, limit_s: float) -> dict[str, float]:
     say(f"{side}: {gangs} gangs of {SMALL}")
     admin, pods = str(plane.kubeconfig_for()), gangs * SMALL
+    with _scheduling(plane, side) as process, bind_times(admin) as times:
+        cpu_s, begun_s = process.cpu_seconds(), time.monotonic()
+        _create_many(admin, side, gangs)
+        created_s = time.monotonic()
+        found = _awaited(times, pods, created_s + limit_s)
+        cpu_s = process.cpu_seconds() - cpu_s
+    return {"many_bound": len(found), "many_s": found[-1] - begun_s,
+            "many_after_s": max(0.0, found[-1] - created_s),
+            "many_cpu_ms_per_pod": 1000 * cpu_s / len(found)}  # fmt: skip
+
+
+def _backlog(plane: ControlPlane, side: str, gangs: int, limit_s: float) -> dict[str, float]:
+    say(f"{side}: a backlog of {gangs} gangs of {SMALL}")
+    admin, pods = str(plane.kubeconfig_for()), gangs * SMALL
+    _create_many(admin, side, gangs)
+    with bind_times(admin) as times:
+        begun_s = time.monotonic()
+        with _started(plane, side) as process:
+            found = _awaited(times, pods, begun_s + limit_s)
+            cpu_s = process.cpu_seconds()
+    return {"backlog_bound": len(found), "backlog_s": found[-1] - found[0],
+            "backlog_pods_per_s": len(found) / (found[-1] - begun_s),
+            "backlog_cpu_ms_per_pod": 1000 * cpu_s / len(found)}  # fmt: skip
+
+
+def _create_many(admin: str, side: str, gangs: int) -> None:
     names = [f"many-{next(_numbers)}" for _ in range(gangs)]
 
     async def create(client: Client, number: int) -> None:
@@ -176,17 +231,14 @@ def _many(plane: ControlPlane, side: str, gangs: int) -> dict[str, float]:
             reply = await client.request("POST", path, body=json.dumps(body).encode())
             assert reply.status == 201, reply.message
 
-    with _scheduling(plane, side) as process, bind_times(admin) as times:
-        cpu_s, begun_s = process.cpu_seconds(), time.monotonic()
-        asyncio.run(for_all(admin, create, gangs))
-        created_s = time.monotonic()
-        while len(times) < pods and time.monotonic() < created_s + 120:
-            time.sleep(0.01)
-        cpu_s, found = process.cpu_seconds() - cpu_s, sorted(times)[:pods]
-    _delete(plane, pods)
-    return {"many_bound": len(found), "many_s": found[-1] - begun_s,
-            "many_after_s": max(0.0, found[-1] - created_s),
-            "many_cpu_ms_per_pod": 1000 * cpu_s / pods}  # fmt: skip
+    asyncio.run(for_all(admin, create, gangs))
+
+
+def _awaited(times: list[float], pods: int, until_s: float) -> list[float]:
+    """When pods were bound, in order; all of them, or those of the time limit."""
+    while len(times) < pods and time.monotonic() < until_s:
+        time.sleep(0.01)
+    return sorted(times)[:pods] or [until_s]
 
 
 def _groups(side: str) -> str:
@@ -310,20 +362,21 @@ def _wait(done: Any, problem: str, within_s: float = 120.0) -> None:
 
 
 def _report(found: list[dict[str, Any]], options: argparse.Namespace) -> None:
-    fields = [field for field in found[0] if field != "side"]
-    print(f"\na gang of {options.pods} on {options.nodes} nodes, medians:")
-    print(f"{'':28}" + "".join(f"{side:>16}" for side in SIDES))
+    fields = dict.fromkeys(field for one in found for field in one if field != "side")
+    print(f"\na gang of {options.pods} on {options.nodes} nodes, {options.gangs} gangs; medians:")
+    print(f"{'':28}" + "".join(f"{side:>16}" for side in options.sides))
     for field in fields:
-        values = (
-            statistics.median(each[field] for each in found if each["side"] == side)
-            for side in SIDES
-        )
+        values = (_median(found, side, field) for side in options.sides)
         print(f"{field:28}" + "".join(f"{value:>16.3f}" for value in values))
-    command = f"python bench/gangs_live.py --nodes {options.nodes} --pods {options.pods}"
-    command += f" --gangs {options.gangs}"
-    print(f"again: {command} --rounds {options.rounds}")
+    command = " ".join(["python", "bench/gangs_live.py", *sys.argv[1:]])
+    print(f"again: {command}")
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps({"rounds": found, "command": command}, indent=1) + "\n")
+    options.out.write_text(json.dumps({"measured": found, "command": command}, indent=1) + "\n")
+
+
+def _median(found: list[dict[str, Any]], side: str, field: str) -> float:
+    values = [one[field] for one in found if one["side"] == side and field in one]
+    return statistics.median(values) if values else float("nan")
 
 
 if __name__ == "__main__":
