@@ -31,8 +31,8 @@ from fairlead.engine.in_flight import InFlight
 from fairlead.engine.reasons import UNSCHEDULABLE
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.errors import PluginFault
+from fairlead.placement.gang_part import has_topology
 from fairlead.placement.gang_room import GangRoom
-from fairlead.placement.gang_topology import has_topology
 from fairlead.placement.place import Placement
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue

@@ -18,7 +18,7 @@ from fairlead.engine.held_room import Hold
 from fairlead.engine.instructions import AnnounceFailure, Instruction
 from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE, WAITING_FOR_TOPOLOGY
 from fairlead.engine.requeuer import Requeuer
-from fairlead.placement.gang_topology import has_topology
+from fairlead.placement.gang_part import has_topology
 from fairlead.placement.making_room import RoomOutcome
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue

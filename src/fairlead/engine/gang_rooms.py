@@ -29,7 +29,7 @@ from fairlead.placement.disruption_units import (
     WithinBudgets,
     victims_by_node,
 )
-from fairlead.placement.gang_topology import has_topology
+from fairlead.placement.gang_part import has_topology
 from fairlead.placement.making_room import RoomOutcome, RoomSearch
 from fairlead.placement.place import Placement
 from fairlead.placement.room_rows import FreeAmounts, PodKind, fitting_pods

@@ -7,8 +7,8 @@ from fairlead.cluster.trial import Trial
 from fairlead.engine.gang_admission import shortage
 from fairlead.engine.gang_topology_trials import TopologyPatience, TopologyTrials
 from fairlead.engine.gang_trials import BeyondQuota, Filling, GangTrials
+from fairlead.placement.gang_part import has_topology
 from fairlead.placement.gang_room import GangRoom
-from fairlead.placement.gang_topology import has_topology
 from fairlead.placement.place import Placement
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.units import Gang

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine import gang_flights
 from fairlead.model.pods import Pod, PodRequest
+from fairlead.placement.gang_part import has_topology
 from fairlead.placement.gang_room import GangRoom
-from fairlead.placement.gang_topology import has_topology
 from fairlead.placement.place import Placement
 from fairlead.queue.entries import Entry
 from fairlead.queue.units import Gang

@@ -12,15 +12,17 @@ import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, PerNode, Rows
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.gangs import GangSpec, Group, TopologyRule
+from fairlead.model.gangs import GangSpec
 from fairlead.model.pods import Pod, PodRequest
+from fairlead.placement.gang_part import GangPart, part_of
 from fairlead.placement.gang_room import GangRoom
 from fairlead.placement.gang_subsets import subsets
+from fairlead.placement.joint_groups import JointGroup, JointGroups
 from fairlead.placement.place import Placement
 from fairlead.placement.rank_order import along_the_tree
 from fairlead.placement.topology_solver import Question, limits_of, most_in_a_domain, solve
 from fairlead.placement.tree_knapsack import Sets
-from fairlead.placement.unequal_pods import Kinds, Taken, spread_over_few
+from fairlead.placement.unequal_pods import MOST_WORK, Kinds, Taken, spread_over_few
 
 #: Plans that are made for one attempt.
 MOST_PLANS = 8
@@ -28,39 +30,12 @@ MOST_PLANS = 8
 _MOST_KINDS = 32
 #: Domains that are tried in full for pods that differ.
 _MOST_REGIONS = 12
+#: Domains of each group that are tried together with those of others, and the numbers that this may
+#: compute in one attempt.
+_MOST_OPTIONS = 16
+_MOST_JOINT_WORK = 16_000_000
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
-
-
-@dataclass(frozen=True, slots=True)
-class GangPart:
-    """Pods with topology rules in common, and parts of them with rules of their own."""
-
-    rules: tuple[TopologyRule, ...]
-    pods: tuple[Pod, ...]
-    parts: tuple["GangPart", ...] = ()
-    set_size: int = 0
-    set_rules: tuple[TopologyRule, ...] = ()
-    #: Names of the groups that it has, for those of its members that have nodes.
-    groups: frozenset[str] = frozenset()
-
-    @property
-    def every_pod(self) -> tuple[Pod, ...]:
-        return (*self.pods, *(pod for part in self.parts for pod in part.every_pod))
-
-    def levels(self, depth: int = 0) -> dict[str, int]:
-        """The levels that rules name, and how deep the parts with these rules are nested."""
-        found = dict.fromkeys((rule.level for rule in self.set_rules), depth + 1)
-        for part in self.parts:
-            found = {**part.levels(depth + 1), **found}
-        return {**found, **dict.fromkeys((rule.level for rule in self.rules), depth)}
-
-    @property
-    def every_rule(self) -> Iterator[TopologyRule]:
-        yield from self.rules
-        yield from self.set_rules
-        for part in self.parts:
-            yield from part.every_rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,53 +46,6 @@ class GangPlan:
     within: Mapping[str, NodeMask]
     #: The row of each pod; empty if only domains are named.
     rows: Mapping[str, int] = field(default_factory=dict)
-
-
-def has_topology(spec: GangSpec) -> bool:
-    """Whether any rule says where its pods go."""
-    return bool(spec.topology) or any(map(_group_has_rules, spec.groups))
-
-
-def _group_has_rules(group: Group) -> bool:
-    sets = bool(group.set_size and group.set_topology)
-    return bool(group.topology) or sets or any(map(_group_has_rules, group.groups))
-
-
-def part_of(spec: GangSpec, pods: Sequence[Pod]) -> GangPart:
-    """The pods by their rules; groups without rules are no parts of their own."""
-    by_group: dict[str, list[Pod]] = {}
-    for pod in pods:
-        by_group.setdefault(pod.gang.group if pod.gang else "", []).append(pod)
-    whole = Group("", 0, spec.groups, spec.topology)
-    part = _part(whole, by_group)
-    rest = [pod for group in by_group.values() for pod in group]  # of groups that it does not have
-    return replace(part, pods=(*part.pods, *_ranked(rest)), groups=frozenset())
-
-
-def _part(group: Group, by_group: dict[str, list[Pod]]) -> GangPart:
-    pods = _ranked(by_group.pop(group.name, []) if not group.groups else [])
-    parts: list[GangPart] = []
-    names = {group.name}
-    for inner in group.groups:
-        part = _part(inner, by_group)
-        names |= part.groups
-        if _group_has_rules(inner):
-            parts.append(part)
-        else:
-            pods = (*pods, *part.pods)
-    return GangPart(
-        group.topology, tuple(pods), tuple(parts), group.set_size, group.set_topology,
-        frozenset(names),
-    )  # fmt: skip
-
-
-def _ranked(pods: list[Pod]) -> tuple[Pod, ...]:
-    return tuple(sorted(pods, key=_rank))
-
-
-def _rank(pod: Pod) -> float:
-    rank = pod.gang.rank if pod.gang else None
-    return float("inf") if rank is None else rank
 
 
 class GangPlans:
@@ -163,6 +91,8 @@ class GangPlans:
         self._size = cluster.columns.size
         self._masks: dict[int, NodeMask] = {}
         self._learnt = True
+        self._joint_work = _MOST_JOINT_WORK
+        self._work_each = MOST_WORK // max(1, self.part.count)
 
     def _known(self, placements: Mapping[str, Placement]) -> dict[str, PodRequest]:
         pods = self.part.every_pod
@@ -288,6 +218,9 @@ class GangPlans:
         for region in self._regions(part, within):
             self.room.given = given
             found = self._place_inside(part, classes, region, before)
+            if found is None and best is None:
+                self.room.given = given
+                found = self._place_together(part, classes, region, before)
             if found is not None:
                 value = self._value(found)
                 if best is None or value < best[0]:
@@ -336,24 +269,31 @@ class GangPlans:
         room = np.array([self.room.of(request) for request in requests])
         for rows in (allowed & inside, allowed):
             nodes = np.flatnonzero(rows & room.any(axis=0))
-            free, needs = self.room.amounts(requests, nodes)
-            used = np.zeros(self._size, dtype=np.bool_)
-            used[[*before.values(), *bound.tolist()]] = True
-            kinds = Kinds(
-                counts=np.array([len(pods) for pods in classes]),
-                needs=needs,
-                room=room[:, nodes],
-                free=free,
-                size=np.array([max(self.room.gpus_of(each), 1) for each in requests]),
-                left=self.room.gpus_milli()[nodes],
-                used=used[nodes],
-                domains=domains[nodes],
-            )
+            used = [*before.values(), *bound.tolist()]
+            kinds = self._kinds_of(classes, nodes, used, domains)
             most = limits.most.get(level, len(nodes)) if level is not None else 1
-            taken = spread_over_few(kinds, min(most, len(nodes)))
+            taken = spread_over_few(kinds, min(most, len(nodes)), self._work_each)
             if taken is not None:
                 return self._ranked_rows(classes, nodes, taken)
         return None
+
+    def _kinds_of(
+        self, classes: list[list[Pod]], nodes: Rows, used: list[int], domains: PerNode
+    ) -> Kinds:
+        requests = [self._requests[pods[0].uid] for pods in classes]
+        free, needs = self.room.amounts(requests, nodes)
+        in_use = np.zeros(self._size, dtype=np.bool_)
+        in_use[used] = True
+        return Kinds(
+            counts=np.array([len(pods) for pods in classes]),
+            needs=needs,
+            room=np.array([self.room.of(request)[nodes] for request in requests]),
+            free=free,
+            size=np.array([max(self.room.gpus_of(each), 1) for each in requests]),
+            left=self.room.gpus_milli()[nodes],
+            used=in_use[nodes],
+            domains=domains[nodes],
+        )
 
     def _ranked_rows(self, classes: list[list[Pod]], nodes: Rows, taken: Taken) -> dict[str, int]:
         found: dict[str, int] = {}
@@ -382,6 +322,53 @@ class GangPlans:
                 return None
             found |= rows
         return found
+
+    def _place_together(
+        self, part: GangPart, classes: list[list[Pod]], region: NodeMask, before: Mapping[str, int]
+    ) -> dict[str, int] | None:
+        """All parts at once, where one after another failed."""
+        options = [self._options(inner, region) for inner in part.parts]
+        if self._joint_work <= 0 or not all(options):
+            return None
+        by_group = [*(self.classes(inner.pods) for inner in part.parts), classes]
+        kinds = sorted(
+            ((number, pods) for number, each in enumerate(by_group) for pods in each),
+            key=lambda kind: self._size_of(kind[1]),
+            reverse=True,
+        )
+        together = [pods for _, pods in kinds]
+        nodes = np.flatnonzero(region)
+        groups = [
+            JointGroup(
+                tuple(at for at, (its, _) in enumerate(kinds) if its == number),
+                tuple(rows[nodes] for rows in each),
+            )
+            for number, each in enumerate([*options, [region]])
+        ]
+        used = [*before.values(), *self.bound(part).tolist()]
+        table = self._kinds_of(together, nodes, used, np.zeros(self._size, dtype=np.int64))
+        search = JointGroups(table, groups, self._joint_work)
+        taken = search.solve()
+        self._joint_work = search.work
+        return None if taken is None else self._ranked_rows(together, nodes, taken)
+
+    def _options(self, part: GangPart, region: NodeMask) -> list[NodeMask]:
+        """The rows of each domain that a part could be in; none if it is not that simple."""
+        limits = limits_of(part.rules, self.tree, self.waited_s)
+        if part.parts or part.set_rules or any(most != 1 for most in limits.most.values()):
+            return []
+        rows = region
+        for level in limits.most:
+            rows = rows & self.tree.at(level)[1]
+        if limits.only is None:
+            return [rows]
+        domains, inside = self.tree.at(limits.only)
+        bound = self.bound(part)
+        bound = bound[inside[bound]]
+        if len(bound):
+            return [rows & np.isin(domains, domains[bound])]
+        fitting, _ = self._domains_by_room(part, domains, rows)
+        return [rows & (domains == domain) for domain in fitting[:_MOST_OPTIONS].tolist()]
 
     def _demand(self, part: GangPart) -> tuple[int, int]:
         """Parts with narrower rules first, then those that take more."""

@@ -10,7 +10,8 @@ from fairlead.cluster.topology_levels import DomainTree
 from fairlead.model.gangs import TopologyRule
 from fairlead.model.gpus import WHOLE
 from fairlead.model.topology import short
-from fairlead.placement.gang_topology import GangPart, GangPlans
+from fairlead.placement.gang_part import GangPart
+from fairlead.placement.gang_topology import GangPlans
 from fairlead.placement.topology_solver import domain_room, domains_allowed, limits_of
 
 

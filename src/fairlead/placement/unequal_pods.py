@@ -31,7 +31,7 @@ _MOST_TRIED = 30
 _MOST_IMPROVED = 3
 #: Numbers that are computed to fill nodes one by one, and for all that is tried.
 _MOST_FOR_ONE = 4_000_000
-_MOST_WORK = 16_000_000
+MOST_WORK = 16_000_000
 #: The same for all that is solved exactly.
 _MOST_EXACT = 2_500_000
 _NO_LIMIT = 1 << 60
@@ -94,9 +94,12 @@ class Kinds:
         return len(np.unique(self.domains[on])), int(new.sum()), int(self.left[new].sum())
 
 
-def spread_over_few(kinds: Kinds, most: int) -> Taken | None:
-    """All pods in as few domains as possible, at most so many; None if none was found."""
-    left = max(1, _MOST_WORK // _work(kinds))
+def spread_over_few(kinds: Kinds, most: int, work: int = MOST_WORK) -> Taken | None:
+    """All pods in as few domains as possible, at most so many; None if none was found.
+
+    `work`: numbers that may be computed; with few, nodes are filled once and not improved.
+    """
+    left = max(1, work // _work(kinds))
     for regions in _regions(kinds, most):
         found: list[tuple[Taken, Rows]] = []
         for nodes in islice(regions, min(_MOST_TRIED, left)):
@@ -105,13 +108,13 @@ def spread_over_few(kinds: Kinds, most: int) -> Taken | None:
             if taken is not None:
                 found.append((taken, nodes))
         if found:
-            return _best(kinds, found)
+            return _best(kinds, found, work)
     return None
 
 
-def _best(kinds: Kinds, found: list[tuple[Taken, Rows]]) -> Taken:
+def _best(kinds: Kinds, found: list[tuple[Taken, Rows]], work: int) -> Taken:
     found.sort(key=lambda one: kinds.value(one[0]))
-    if _one_by_one(kinds) * _MOST_TRIED > _MOST_WORK:
+    if _one_by_one(kinds) * _MOST_TRIED > work:
         return found[0][0]
     ways = [
         each
@@ -195,8 +198,8 @@ class _Sums:
         self._pods = self._by_domain(limited)
         self._free = self._by_domain(np.maximum(kinds.free, 0))
         self._demand = kinds.counts @ kinds.needs
-        starts = np.cumsum(np.bincount(self._places, minlength=len(self._codes)))[:-1]
-        self._nodes = np.split(np.argsort(self._places, kind="stable"), starts)
+        self._order = np.argsort(self._places, kind="stable")
+        self._ends = np.cumsum(np.bincount(self._places, minlength=len(self._codes)))
 
     def _by_domain(self, amounts: AmountTable) -> npt.NDArray[np.float64]:
         return np.array([np.bincount(self._places, each, len(self._codes)) for each in amounts])
@@ -220,9 +223,13 @@ class _Sums:
         else:
             chosen = self._that_may_do(list(combinations(domains.tolist(), number)))
         total = int(self._kinds.size @ self._kinds.counts)
-        nodes = [np.sort(np.concatenate([self._nodes[d] for d in each])) for each in chosen]
+        nodes = [np.sort(np.concatenate([self._nodes(d) for d in each])) for each in chosen]
         nodes.sort(key=lambda each: _least_nodes(self._kinds.left[each], total))
         return iter(nodes)
+
+    def _nodes(self, domain: int) -> Rows:
+        start = self._ends[domain - 1] if domain else 0
+        return self._order[start : self._ends[domain]]
 
     def _that_may_do(self, chosen: list[tuple[int, ...]]) -> list[list[int]]:
         """Those of the domains together that have room for all pods, each kind by itself."""

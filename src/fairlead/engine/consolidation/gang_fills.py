@@ -7,7 +7,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
 from fairlead.engine.gang_topology_trials import TopologyTrials
 from fairlead.engine.gang_trials import BeyondQuota, Filling, GangTrials, ordered
-from fairlead.placement.gang_topology import has_topology
+from fairlead.placement.gang_part import has_topology
 from fairlead.placement.place import Placement
 from fairlead.queue.units import Gang
 

@@ -12,7 +12,7 @@ from fairlead.engine.consolidation.packing import Packing, place_in
 from fairlead.engine.consolidation.plans import Start
 from fairlead.engine.gang_trials import Filling
 from fairlead.model.pods import Pod
-from fairlead.placement.gang_topology import has_topology
+from fairlead.placement.gang_part import has_topology
 from fairlead.placement.place import Placement
 from fairlead.queue.units import Gang, Unit
 
