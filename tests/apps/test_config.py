@@ -6,6 +6,7 @@ from fairlead.apps.config import config, plugin_files
 from fairlead.apps.config.profiles import built_in
 from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.apps.config.telemetry_config import endpoint_plan
+from fairlead.kube.queues.api import QueueMeta, QueueWire
 from fairlead.model.errors import ConfigError
 from fairlead.plugins.registry import Registry
 from fairlead.telemetry.sources import SourcePlan
@@ -301,6 +302,16 @@ class TestWhatIsServed:
         assert "scheduler-plugins" in names
         file.write_text("gangs: {disabled: [volcanoo]}")
         with pytest.raises(ConfigError, match="'volcanoo', which is not a dialect of gangs; the"):
+            plan(RunOptions(config=file))
+
+    def test_the_multiplier_of_kai_is_that_of_its_queues(self, tmp_path: Path) -> None:
+        file = tmp_path / "c.yaml"
+        file.write_text("queues: {kai: {reclaimerSaturationMultiplier: 1.5}}")
+        dialects = plan(RunOptions(config=file)).queue_dialects.dialects
+        kai = next(each for each in dialects if each.name == "kai")
+        assert kai.spec("kai/q", QueueWire(QueueMeta("q"))).saturation_multiplier == 1.5
+        file.write_text("queues: {kai: {reclaimerSaturationMultiplier: 0.5}}")
+        with pytest.raises(ConfigError, match=r"is 0\.5; write 1 or more"):
             plan(RunOptions(config=file))
 
     def test_dialects_of_queues_are_switched_off(self, tmp_path: Path) -> None:

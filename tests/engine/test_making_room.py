@@ -7,7 +7,7 @@ import pytest
 from builders import a_node, a_pod, an_engine
 from fairlead.engine import held_room
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import BudgetSeen, EvictionEnded, PodGone, PodSeen
+from fairlead.engine.events import BudgetSeen, EvictionEnded, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import Evict
 from fairlead.model.budgets import Budget
 from fairlead.model.gangs import GangSpec, Membership, TopologyRule
@@ -379,3 +379,41 @@ def test_a_pod_gone_between_plan_and_eviction() -> None:
     world.now += 20.0
     run(world)
     assert world.bound("high") == 2
+
+
+def delayed(delay_s: float) -> list[Pod]:
+    """A gang of high priority."""
+    found = []
+    for pod in a_gang("high", 2, priority=5):
+        assert pod.gang is not None
+        assert pod.gang.spec is not None
+        spec = replace(pod.gang.spec, eviction_delay_s=delay_s)
+        found.append(replace(pod, gang=replace(pod.gang, spec=spec)))
+    return found
+
+
+def test_a_gang_with_a_delay_evicts_none_before_it_has_passed() -> None:
+    """An autoscaler gets the time to add nodes (KAI's `preemptionDelay`)."""
+    world = a_world(4)
+    run(world, *(a_pod(f"low-{n}", gpus=1, uid=f"low-{n}") for n in range(4)))
+    run(world, *delayed(300.0))
+    assert not world.evictions
+    assert "it evicts none before it has waited for 300 seconds" in world.failures["high-0"].message
+    world.now = 299.0
+    run(world)
+    assert not world.evictions
+    world.now = 300.0
+    world.engine.tend(now=world.now)
+    run(world)
+    assert len(victims(world)) == 2
+
+
+def test_a_gang_with_a_delay_starts_as_soon_as_there_is_room() -> None:
+    world = a_world(4)
+    run(world, *(a_pod(f"low-{n}", gpus=1, uid=f"low-{n}") for n in range(4)))
+    run(world, *delayed(300.0))
+    world.now = 10.0
+    world.tell(NodeSeen(a_node("n9", gpus=4)))
+    run(world)
+    assert not world.evictions
+    assert sum(pod.name.startswith("high") and bool(pod.node) for pod in world.pods.values()) == 2

@@ -128,6 +128,7 @@ def test_how_long_a_gang_may_be_below_its_minimum(text: str, after_s: float | No
         ),
         ({"minSubGroup": 2, "subGroups": [{"name": "a"}]}, "but there are 1 subgroups"),
         ({"stalenessGracePeriod": "soon"}, "write a duration such as 60s"),
+        ({"preemptionDelay": "-5m"}, "spec.preemptionDelay is '-5m'; write a duration such as 5m"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_a_problem(found: Json, sentence: str) -> None:
@@ -169,3 +170,10 @@ def test_what_others_write_stays() -> None:
     found = written(status(GangState.UNSCHEDULABLE, message="x"), before) or {}
     assert list(found) == ["schedulingConditions"]
     assert found["schedulingConditions"][0] == other
+
+
+@pytest.mark.parametrize(
+    ("text", "delay_s"), [("5m", 300.0), ("", 0.0), ("99999999h", 31_622_400.0)]
+)
+def test_the_delay_before_a_gang_evicts_others(text: str, delay_s: float) -> None:
+    assert spec(minMember=2, preemptionDelay=text).eviction_delay_s == delay_s

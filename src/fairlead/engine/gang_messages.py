@@ -80,3 +80,7 @@ def missing_object_message(key: str, missing: str = "") -> str:
     if missing and missing != key:
         name = f"{GangSpec(missing, 1).name}, of which gang {name} is a part"
     return f"waiting for the object of gang {name}, which does not exist"
+
+
+def delay_message(delay_s: float) -> str:
+    return f"it evicts none before it has waited for {delay_s:g} seconds (preemptionDelay)"

@@ -9,7 +9,12 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
 from fairlead.engine import gang_flights
 from fairlead.engine.attempts import Attempt, Outcome
-from fairlead.engine.gang_messages import awaiting_message, no_room_message, refusal_message
+from fairlead.engine.gang_messages import (
+    awaiting_message,
+    delay_message,
+    no_room_message,
+    refusal_message,
+)
 from fairlead.engine.gang_parts import GangParts
 from fairlead.engine.gang_rooms import GangRooms
 from fairlead.engine.gang_search import GangSearch
@@ -95,6 +100,8 @@ class GangRefusals:
         """Other units are evicted for the gang if that helps."""
         gang, woken_by = filling.gang, filling.woken_by | ROOM
         found = self.search_room(entry, now)
+        if now < (evicts_s := evicts_from_s(entry, gang)):
+            self._search.patience.wake_at(gang.key, evicts_s)
         if found.plan is None:
             said = f"{message} {no_room_message(found.why)}" if found.why else message
             attempt = self.park(entry, reason, said, woken_by, now, outcome)
@@ -113,6 +120,8 @@ class GangRefusals:
     def search_room(self, entry: Entry, now: float) -> RoomOutcome[Filling]:
         """Which units could be evicted for the gang; nothing changes."""
         gang = gang_of(entry)
+        if now < evicts_from_s(entry, gang):
+            return RoomOutcome(None, delay_message(gang.spec.eviction_delay_s))
         waited_s = self._search.patience.waited_s(gang.key, now)
         return self._rooms.search(gang, partial(self._filled, entry, now), waited_s, now)
 
@@ -194,3 +203,8 @@ class GangRefusals:
 def gang_of(entry: Entry) -> Gang:
     assert isinstance(entry.unit, Gang)
     return entry.unit
+
+
+def evicts_from_s(entry: Entry, gang: Gang) -> float:
+    """When it may evict others; an autoscaler may add nodes before."""
+    return entry.first_queued_s + gang.spec.eviction_delay_s

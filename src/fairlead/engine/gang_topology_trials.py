@@ -152,6 +152,12 @@ class TopologyPatience:
         if len(self._heap) > most or len(self._since_s) > most:
             self._forget()
 
+    def wake_at(self, key: str, at_s: float) -> None:
+        """Has the gang tried again then, unless that is due before."""
+        if self._due_s.get(key, at_s + 1.0) > at_s:
+            self._due_s[key] = at_s
+            heappush(self._heap, (at_s, key))
+
     def placed(self, key: str) -> None:
         """Its patience begins again when it is refused the next time."""
         self._since_s.pop(key, None)

@@ -80,6 +80,8 @@ class GangSpec:
     #: Evicted whole, or pod by pod down to the minimum.
     evicted_whole: bool = False
     longest_part_s: float = LONGEST_PART_S
+    #: It evicts no others before it has waited so long.
+    eviction_delay_s: float = 0.0
     #: With fewer members than the minimum for so long, the others are evicted; None: never.
     stale_after_s: float | None = None
     #: Its controller creates pods only after the status of its object says that there is room. Who

@@ -113,6 +113,8 @@ class QueueSpec:
     #: A unit that has run for less is not evicted: for others of the queue, for other queues.
     min_run_s: float = 0.0
     min_run_reclaim_s: float = 0.0
+    #: Above its share, it reclaims only from queues that are so many times further above theirs.
+    saturation_multiplier: float = 1.0
     #: Where it has queues beneath it, it takes no units of its own.
     leaves_only: bool = False
     #: Of its guarantee, what other queues do not get even while it is not used.

@@ -1,14 +1,34 @@
-"""The part of the configuration about queues: which APIs are read."""
+"""The part of the configuration about queues: which APIs are read, and how."""
+
+import math
 
 import msgspec
 
+from fairlead.kube.queues.api import QueueDialect
+from fairlead.kube.queues.kai import KaiQueues
 from fairlead.kube.queues.registry import DIALECTS, NAMES, QueueDialects
 from fairlead.model.errors import ConfigError
+
+
+class KaiQueuesConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """What KAI reads from the arguments of its plugins, and not from queues."""
+
+    reclaimer_saturation_multiplier: float = 1.0
+
+    def queues(self) -> KaiQueues:
+        """Raises ConfigError for a multiplier below 1."""
+        found = self.reclaimer_saturation_multiplier
+        if not (math.isfinite(found) and found >= 1.0):
+            raise ConfigError(
+                f"queues.kai.reclaimerSaturationMultiplier is {found:g}; write 1 or more"
+            )
+        return KaiQueues(found)
 
 
 class QueuesConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     #: Dialects whose words and objects are not read; their pods have no queue.
     disabled: list[str] = msgspec.field(default_factory=list)
+    kai: KaiQueuesConfig = msgspec.field(default_factory=KaiQueuesConfig)
 
     def dialects(self) -> QueueDialects:
         """Those that are on. Raises ConfigError for a name that is none."""
@@ -18,4 +38,8 @@ class QueuesConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
                     f"queues.disabled has {name[:64]!r}, which is not a dialect of queues; "
                     f"the dialects are {', '.join(NAMES)}"
                 )
-        return QueueDialects(each for each in DIALECTS if each.name not in self.disabled)
+        on = (each for each in DIALECTS if each.name not in self.disabled)
+        return QueueDialects(map(self._configured, on))
+
+    def _configured(self, dialect: QueueDialect) -> QueueDialect:
+        return self.kai.queues() if dialect.name == KaiQueues.name else dialect

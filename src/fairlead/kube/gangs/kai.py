@@ -50,6 +50,10 @@ class _Topology(msgspec.Struct, rename="camel", gc=False):
     preferred_topology_level: str = ""
 
 
+#: What is longer evicts nothing.
+LONGEST_DELAY_S = 366 * 86_400.0
+
+
 class _SubGroup(msgspec.Struct, rename="camel", gc=False):
     name: str = ""
     min_member: int | None = None
@@ -65,6 +69,7 @@ class _Spec(msgspec.Struct, rename="camel", gc=False):
     topology_constraint: _Topology | None = None
     sub_groups: list[_SubGroup] | None = None
     staleness_grace_period: str | None = None
+    preemption_delay: str | None = None
 
 
 _specs = msgspec.json.Decoder(_Spec)
@@ -105,6 +110,7 @@ class KaiGangs(GangDefaults):
             least_groups=None if least is None else _within("spec.minSubGroup", least, groups),
             topology=_rules(wire.topology_constraint),
             stale_after_s=_stale_after_s(wire.staleness_grace_period),
+            eviction_delay_s=_eviction_delay_s(wire.preemption_delay),
             queue=f"{self.name}/{wire.queue}" if wire.queue else "",
         )
 
@@ -190,6 +196,15 @@ def _stale_after_s(text: str | None) -> float | None:
             f"spec.stalenessGracePeriod is {text[:32]!r}; write a duration such as 60s"
         )
     return None if found < 0 else found
+
+
+def _eviction_delay_s(text: str | None) -> float:
+    found = seconds(text[:32]) if text else 0.0
+    if found is None or found < 0:
+        raise FairleadError(
+            f"spec.preemptionDelay is {str(text)[:32]!r}; write a duration such as 5m"
+        )
+    return min(found, LONGEST_DELAY_S)
 
 
 def _condition(status: GangStatus, before: Json, now: str) -> Json:

@@ -50,6 +50,9 @@ _specs = msgspec.json.Decoder(_Spec)
 
 
 class KaiQueues(QueueDefaults):
+    def __init__(self, saturation_multiplier: float = 1.0) -> None:
+        self._saturation_multiplier = saturation_multiplier
+
     name: ClassVar[str] = "kai"
     label_keys: ClassVar[tuple[str, ...]] = ("kai.scheduler/queue",)
     kind: ClassVar[QueueKind | None] = QueueKind("scheduling.run.ai", ("v2",), "queues", "Queue")
@@ -73,6 +76,7 @@ class KaiQueues(QueueDefaults):
             sharing=Sharing.KAI,
             min_run_s=_run_s("spec.preemptMinRuntime", said.preempt_min_runtime),
             min_run_reclaim_s=_run_s("spec.reclaimMinRuntime", said.reclaim_min_runtime),
+            saturation_multiplier=self._saturation_multiplier,
             leaves_only=True,
         )
 

@@ -39,6 +39,8 @@ class Reclaim:
         self.key = key
         self.asked = {name: amount for name, amount in asked.items() if amount > 0}
         self._priority = priority
+        own = tree.get(key)
+        self._multiplier = own.saturation_multiplier if own else 1.0
         self._taken: dict[str, Counter[str]] = {}
         #: By the key of another queue: the queues that are compared, and whether any may go.
         self._pairs: dict[str, tuple[str, str] | None] = {}
@@ -86,13 +88,20 @@ class Reclaim:
         return all(spec.reclaimable for spec in self._specs(key, above))
 
     def least_run_s(self, key: str) -> float:
-        """How long a unit of the queue must have run; of the nearest queue that says it."""
+        """How long a unit of the queue must have run; of the nearest queue that says it.
+
+        For KAI, what is said beneath the first level where the paths differ is for others there.
+        """
         if key == self.key:
-            own = self._tree.get(key)
-            return own.min_run_s if own else 0.0
-        pair = self.pair(key)
-        specs = self._specs(key, pair[1] if pair else key)
-        return next((spec.min_run_reclaim_s for spec in specs if spec.min_run_reclaim_s), 0.0)
+            times = (spec.min_run_s for spec in self._specs(key, ""))
+            return next(filter(None, times), 0.0)
+        pair, spec = self.pair(key), self._tree.get(key)
+        theirs = pair[1] if pair else key
+        if spec is not None and spec.sharing is Sharing.KAI:
+            specs = self._specs(theirs, "")
+        else:
+            specs = self._specs(key, theirs)
+        return next((each.min_run_reclaim_s for each in specs if each.min_run_reclaim_s), 0.0)
 
     def _specs(self, key: str, above: str) -> list[QueueSpec]:
         """From the queue up to another one, that one included."""
@@ -180,7 +189,8 @@ class Reclaim:
         for name, amount in lost.items():
             share, other = self._share(ours, name), self._share(theirs, name)
             ratio = self._with(ours, name) / share if share else 0.0
-            if ratio > 1 + _NEAR and other and ratio >= (self._left(theirs, name) - amount) / other:
+            left = (self._left(theirs, name) - amount) / other if other else 0.0
+            if ratio > 1 + _NEAR and other and self._multiplier * ratio >= left:
                 return True
         return False
 
