@@ -53,7 +53,7 @@ def _group_has_rules(group: Group) -> bool:
     return bool(group.topology) or sets or any(map(_group_has_rules, group.groups))
 
 
-def part_of(spec: GangSpec, pods: Sequence[Pod]) -> GangPart:
+def gang_part_of(spec: GangSpec, pods: Sequence[Pod]) -> GangPart:
     """The pods by their rules; groups without rules are no parts of their own."""
     by_group: dict[str, list[Pod]] = {}
     for pod in pods:

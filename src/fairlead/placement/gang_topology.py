@@ -14,7 +14,7 @@ from fairlead.cluster.arrays import NodeMask, PerNode, Rows
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.gangs import GangSpec
 from fairlead.model.pods import Pod, PodRequest
-from fairlead.placement.gang_part import GangPart, part_of
+from fairlead.placement.gang_part import GangPart, gang_part_of
 from fairlead.placement.gang_room import GangRoom
 from fairlead.placement.gang_subsets import subsets
 from fairlead.placement.joint_groups import JointGroup, JointGroups
@@ -70,7 +70,7 @@ class GangPlans:
         """
         self._spec = spec
         self._needed = len(pods) if needed is None else needed
-        self.part = part_of(spec, pods)
+        self.part = gang_part_of(spec, pods)
         named = {rule.topology for rule in self.part.every_rule if rule.topology}
         self.tree = cluster.topology.tree(self.part.levels(), named)
         self._placed = {
@@ -197,7 +197,7 @@ class GangPlans:
     def _with_subset(self) -> dict[str, int] | None:
         spec, every = self._spec, self.part.every_pod
         for pods in subsets(spec, every, self._counted, self._has_room, self._needed):
-            if rows := self._planned(part_of(self._spec, pods)):
+            if rows := self._planned(gang_part_of(self._spec, pods)):
                 return rows
         return None
 
