@@ -38,3 +38,59 @@ def test_a_queue_gets_its_share_back_and_no_more(
             waiting = next(name for name in blue if not pods.node(name))
             assert "does not help" in pods.wait_refused(waiting)["message"]
             assert sum(bool(pods.get(name)) for name in red) == 2
+
+
+def test_victims_that_end_slowly_are_evicted_once_and_their_room_is_held(
+    control_plane: ControlPlane, create_nodes, pods: Pods
+) -> None:
+    """Another scheduler evicts more while the first victims end, or gives their room to a third."""
+    create_nodes(["slow"], allocatable={GPU: "8"})
+    with queue_crds.installed(control_plane):
+        queue_crds.create(control_plane, "red")
+        queue_crds.create(control_plane, "blue", guaranteed={GPU: 4})
+        queue_crds.create(control_plane, "green", preemption={"reclaim": "Never"})
+        access = control_plane.kubeconfig_for()
+        with fairlead(control_plane, kubeconfig=access):
+            red = [name for gang in ("low-a", "low-b") for name in members(pods, gang, "red")]
+            pods.wait_bound(*red)
+            blue = members(pods, "high", "blue")
+            eventually(lambda: len(leaving(pods, red)) == 4, what="one gang leaves")
+            victims = leaving(pods, red)
+            assert len({name.rpartition("-")[0] for name in victims}) == 1, "a whole gang"
+            eventually(lambda: all(nominated(pods, name) for name in blue), what="room is held")
+        with fairlead(control_plane, kubeconfig=access):  # it begins again in the middle
+            pods.create("third", 1, metadata={"labels": {QUEUE: "green"}})
+            pods.wait_refused("third")
+            for name in victims[:-1]:
+                pods.delete(name)
+            late = members(pods, "late", "blue", count=1)
+            pods.wait_refused(late[0])
+            assert leaving(pods, red) == victims[-1:], "nothing else is evicted meanwhile"
+            assert not pods.node("third")
+            assert not any(pods.node(name) for name in blue), "whole, or not at all"
+            pods.delete(victims[-1])
+            pods.wait_bound(*blue)
+            assert not pods.node("third")
+            left = [name for name in red if name not in victims]
+            assert all(pods.node(name) for name in left)
+            assert not leaving(pods, left)
+            counts = [len(pods.events(name, "Preempted")) for name in (*victims, *left)]
+            assert counts == [1] * 4 + [0] * 4
+
+
+def members(pods: Pods, gang: str, queue: str, count: int = 4) -> list[str]:
+    """Created by name, one GPU each."""
+    names = [f"{gang}-{number}" for number in range(count)]
+    words = {"fairlead.dev/gang": gang, "fairlead.dev/gang-min": str(count)}
+    for name in names:
+        pods.create(name, 1, metadata={"annotations": words, "labels": {QUEUE: queue}})
+    return names
+
+
+def leaving(pods: Pods, names: list[str]) -> list[str]:
+    found = {name: pods.get(name) for name in names}
+    return [n for n, pod in found.items() if pod.get("metadata", {}).get("deletionTimestamp")]
+
+
+def nominated(pods: Pods, name: str) -> str:
+    return str(pods.get(name)["status"].get("nominatedNodeName", ""))
