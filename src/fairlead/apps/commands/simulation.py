@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-from fairlead.apps.commands.options import ConfigFile
+from fairlead.apps.commands.options import ConfigFile, Context, Kubeconfig
+from fairlead.apps.config.run_plan import RunOptions
+from fairlead.base.durations import length_s
 
 
 def up(
@@ -50,12 +52,14 @@ def up(
 
 def sim(
     trace: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(help="muri, philly, openb, one of their lists (muri/trace3), or a FILE."),
-    ],
+    ] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="Order of jobs; may be repeated (default: fifo). See docs/simulator.md."),
+        typer.Option(
+            help="Order of jobs; may be repeated (default: fifo, or current for a cluster)."
+        ),
     ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Folder that contains muri/, philly/ and openb/.")
@@ -74,11 +78,30 @@ def sim(
         Path | None, typer.Option(help="Write a report with plots to this file.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    from_cluster: Annotated[
+        bool,
+        typer.Option("--from-cluster", help="Begin with the live cluster: when does what start?"),
+    ] = False,
+    unknown: Annotated[
+        str, typer.Option(help="Run time of pods that declare none, e.g. 1h (default: for ever).")
+    ] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    config: ConfigFile = None,
 ) -> None:
-    """Run a trace of jobs through the scheduler in virtual time."""
+    """Run a trace of jobs, or what waits in a cluster, through the scheduler in virtual time."""
     from fairlead.apps import simulate
+    from fairlead.sim.virtual.live_state import AssumedRunTimes
 
+    if from_cluster == bool(trace):
+        raise typer.BadParameter("give --trace or --from-cluster", param_hint="--trace")
+    usual = "current" if from_cluster else "fifo"
     options = simulate.SimOptions(
-        trace, policy or ["fifo"], data, placement, nodes, jobs, as_json, html, quiet
+        trace or [], policy or [usual], data, placement, nodes, jobs, as_json, html, quiet
     )
+    if from_cluster:
+        run_s = length_s(unknown) if unknown else None
+        access = RunOptions(kubeconfig, context, config=config)
+        assumed = AssumedRunTimes(run_s, run_s)
+        raise typer.Exit(simulate.simulate_cluster(options, access, assumed))
     raise typer.Exit(simulate.simulate(options))

@@ -1,5 +1,6 @@
 """Runs traces under policies, one after the other, and shows their figures side by side."""
 
+import asyncio
 import json
 import re
 import time
@@ -18,9 +19,12 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from fairlead.apps.config.run_plan import RunOptions
+from fairlead.apps.simulate.from_cluster import runs_from_cluster
 from fairlead.apps.simulate.placements import placement_profile
 from fairlead.apps.simulate.report import html_report
-from fairlead.apps.simulate.runs import SimRun
+from fairlead.apps.simulate.runs import SimRun, unit_dict
+from fairlead.apps.simulate.starts import starts_table
 from fairlead.apps.simulate.table import figures_table
 from fairlead.model.errors import ConfigError
 from fairlead.sim.traces.registry import read_traces
@@ -28,6 +32,7 @@ from fairlead.sim.traces.trace import SimTrace
 from fairlead.sim.virtual.cluster import VirtualCluster, simulated_cluster
 from fairlead.sim.virtual.figures import figures_of
 from fairlead.sim.virtual.jobs import SCHEDULER
+from fairlead.sim.virtual.live_state import AssumedRunTimes
 from fairlead.sim.virtual.policies.policy import SimPolicy
 from fairlead.sim.virtual.policies.registry import find_policy
 
@@ -61,9 +66,26 @@ def simulate(options: SimOptions) -> int:
             print(json.dumps(run.as_dict()), flush=True)
     if not options.as_json:
         print(figures_table(runs))
-    if options.html:
-        options.html.write_text(html_report(runs), encoding="utf-8")
+    write_report(runs, options.html)
     return 0
+
+
+def simulate_cluster(options: SimOptions, access: RunOptions, assumed: AssumedRunTimes) -> int:
+    """Prints when the waiting units of a live cluster would start under every policy."""
+    runs = asyncio.run(runs_from_cluster(access, options.policies, assumed))
+    if options.as_json:
+        for run in runs:
+            units = [unit_dict(record) for record in run.result.jobs]
+            print(json.dumps({**run.as_dict(), "units": units}))
+    else:
+        print(figures_table(runs), starts_table(runs), sep="\n\n")
+    write_report(runs, options.html)
+    return 0
+
+
+def write_report(runs: Sequence[SimRun], file: Path | None) -> None:
+    if file is not None:
+        file.write_text(html_report(runs), encoding="utf-8")
 
 
 def runs_of(options: SimOptions) -> Iterator[SimRun]:

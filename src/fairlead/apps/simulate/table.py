@@ -23,11 +23,18 @@ def figures_table(runs: Sequence[SimRun]) -> str:
     """One line for each run, below a line of names. Times in seconds."""
     rows = [["TRACE", "POLICY", *(name for name, _ in COLUMNS)]]
     rows += ([run.trace, run.policy, *(show(run.figures) for _, show in COLUMNS)] for run in runs)
+    return aligned(rows, 2)
+
+
+def aligned(rows: Sequence[Sequence[str]], names: int) -> str:
+    """Columns two spaces apart: so many of names, then figures to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(_line(row, widths) for row in rows)
+    return "\n".join(_line(row, widths, names) for row in rows)
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    named = [word.ljust(width) for word, width in zip(row[:2], widths, strict=False)]
-    figures = [word.rjust(width) for word, width in zip(row[2:], widths[2:], strict=True)]
-    return "  ".join([*named, *figures]).rstrip()
+def _line(row: Sequence[str], widths: Sequence[int], names: int) -> str:
+    cells = [
+        word.ljust(width) if at < names else word.rjust(width)
+        for at, (word, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return "  ".join(cells).rstrip()

@@ -88,7 +88,7 @@ class VirtualCluster:
         run.generation, run.pods = 1, {pod.uid: pod for pod in job.pods}
         self.runs_by_uid |= dict.fromkeys(run.pods, run)
         run.remaining_s = max(0.0, started_s + job.run_s - self.now_s)
-        run.record.start_s = started_s
+        run.record.start_s, run.record.was_running = started_s, True
         self._start(run)
 
     def adopt_waiting(self, job: SimJob) -> None:

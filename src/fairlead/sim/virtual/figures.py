@@ -51,7 +51,7 @@ def figures_of(result: SimResult) -> SimFigures:
     meter = result.meter
     gpu_nodes = sum(gpus > 0 for gpus in meter.gpus_of_node.values())
     return SimFigures(
-        jobs=len(result.records),
+        jobs=len(result.jobs),
         never_started=len(result.never_started),
         jct_s=_mean(jcts),
         jct_p50_s=percentile(jcts, 0.5),

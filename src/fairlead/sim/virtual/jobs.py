@@ -53,6 +53,8 @@ class JobRecord:
     start_s: float | None = None
     end_s: float | None = None
     evictions: int = 0
+    #: It ran when the simulation began: figures of jobs leave it out.
+    was_running: bool = False
     #: Where it runs or ran last, once for each pod.
     nodes: list[str] = field(default_factory=list)
 

@@ -11,6 +11,7 @@ from fairlead.model.pods import Pod
 from fairlead.queue.entries import Entry
 from fairlead.sim.virtual.cluster import VirtualCluster
 from fairlead.sim.virtual.jobs import SimJob, gpu_amount
+from fairlead.sim.virtual.runs import JobOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +26,16 @@ FOR_EVER = AssumedRunTimes()
 
 
 def begin_with(
-    engine: Engine, *, now_s: float = 0.0, assumed: AssumedRunTimes = FOR_EVER
+    engine: Engine,
+    *,
+    now_s: float = 0.0,
+    assumed: AssumedRunTimes = FOR_EVER,
+    order: JobOrder | None = None,
 ) -> VirtualCluster:
     """Running pods end when the engine expects them to; units that wait start when it lets them.
 
-    The engine is used from then on, and no longer shows the real cluster.
+    The engine is used from then on, and no longer shows the real cluster. `order`: that of the
+    engine's queue, if a policy orders jobs.
     """
     cluster = VirtualCluster(engine, start_s=now_s)
     for node in filter(None, engine.cluster.columns.nodes):
@@ -38,6 +44,9 @@ def begin_with(
         cluster.adopt(_running_job(engine, name, held, now_s, assumed), now_s)
     for entry in _waiting(engine):
         cluster.adopt_waiting(_waiting_job(engine, entry, now_s, assumed))
+    if order is not None:
+        order.runs = cluster.runs_by_uid
+        engine.queue.reorder(list(cluster.runs_by_uid))
     return cluster
 
 

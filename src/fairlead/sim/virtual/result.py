@@ -20,9 +20,14 @@ class SimResult:
     done: int = 0
 
     @property
+    def jobs(self) -> list[JobRecord]:
+        """Without those that ran when it began."""
+        return [record for record in self.records.values() if not record.was_running]
+
+    @property
     def ended(self) -> list[JobRecord]:
-        return [record for record in self.records.values() if record.end_s is not None]
+        return [record for record in self.jobs if record.end_s is not None]
 
     @property
     def never_started(self) -> list[JobRecord]:
-        return [record for record in self.records.values() if record.start_s is None]
+        return [record for record in self.jobs if record.start_s is None]

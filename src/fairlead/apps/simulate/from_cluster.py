@@ -1,0 +1,98 @@
+"""`fairlead sim --from-cluster`: the waiting units of a live cluster under several policies."""
+
+import time
+from collections.abc import Iterable, Sequence
+
+from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
+from fairlead.apps.live import live_cluster
+from fairlead.apps.simulate.runs import SimRun
+from fairlead.cluster import reserving
+from fairlead.engine.engine import Engine
+from fairlead.engine.events import Event, PricesComputed
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.http.client import Client
+from fairlead.model.errors import ConfigError
+from fairlead.placement.prices import compute
+from fairlead.queue.retry_times import ONLY_ON_CHANGE
+from fairlead.sim.virtual.figures import figures_of
+from fairlead.sim.virtual.live_state import AssumedRunTimes, begin_with
+from fairlead.sim.virtual.policies.policy import SimPolicy
+from fairlead.sim.virtual.policies.registry import find_policy
+from fairlead.sim.virtual.runs import JobOrder
+
+#: The scheduler as it is configured: its own order, queues and backfill.
+CURRENT = "current"
+_CLUSTER = "cluster"
+
+
+async def runs_from_cluster(
+    options: RunOptions, policies: Sequence[str], assumed: AssumedRunTimes
+) -> list[SimRun]:
+    """Reads the cluster once, and writes nothing to it."""
+    chosen = [_policy(name) for name in policies]
+    planned = plan(options)
+    client = Client(load_access(options.kubeconfig, options.context))
+    try:
+        behaviour = await live_cluster.ask_behaviour(client)
+        planned.meet(behaviour)
+        listed = live_cluster.events(
+            client, behaviour, gangs=planned.gang_dialects, queues=planned.queue_dialects
+        )
+        events = [event async for event in listed]
+    finally:
+        await client.close()
+    wall_s = time.time()
+    return [run_from(events, planned, policy, assumed, wall_s) for policy in chosen]
+
+
+def _policy(name: str) -> SimPolicy | None:
+    if name == CURRENT:
+        return None
+    found = find_policy(name)
+    if found.strict or found.interrupt:
+        raise ConfigError(f"the policy {name} works on traces only; leave out --from-cluster")
+    return found
+
+
+def run_from(
+    events: Iterable[Event],
+    planned: RunPlan,
+    policy: SimPolicy | None,
+    assumed: AssumedRunTimes,
+    wall_s: float,
+) -> SimRun:
+    """The cluster that these events show, from `wall_s` (seconds since 1970) on."""
+    began = time.process_time()
+    order = JobOrder(policy) if policy else None
+    engine = _engine(events, planned, policy, order, wall_s)
+    cluster = begin_with(engine, assumed=assumed, order=order)
+    cluster.decide_now()
+    result = cluster.run()
+    name, knows = (policy.name, policy.knows) if policy else (CURRENT, "estimate")
+    cpu_s = time.process_time() - began
+    return SimRun(_CLUSTER, name, "as configured", knows, figures_of(result), result, cpu_s)
+
+
+def _engine(
+    events: Iterable[Event],
+    planned: RunPlan,
+    policy: SimPolicy | None,
+    order: JobOrder | None,
+    wall_s: float,
+) -> Engine:
+    engine = Engine(
+        planned.profiles,
+        order=order,
+        topology=planned.topology,
+        reserves=True,
+        retries=ONLY_ON_CHANGE,
+        backfill=policy.backfill if policy else planned.backfill,
+    )
+    engine.wall_offset_s = wall_s
+    for event in events:
+        engine.handle(event, now=0.0)
+    if not engine.cluster.reservations:  # the scheduler may not be allowed to make any
+        reserving.switch(engine.cluster, on=False)
+    if (prices := compute(engine.basis())) is not None:
+        engine.handle(PricesComputed(prices), now=0.0)
+    return engine

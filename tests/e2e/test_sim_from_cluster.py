@@ -1,0 +1,68 @@
+"""`fairlead sim --from-cluster` reads a real API server, and writes nothing to it."""
+
+import json
+import subprocess
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from fairlead.sim.controlplane import ControlPlane
+from fairleads import FAIRLEAD, Pods
+
+pytestmark = pytest.mark.server
+
+MERGE = "application/merge-patch+json"
+
+
+def sim(plane: ControlPlane, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [str(FAIRLEAD), "sim", "--from-cluster", *words]
+    command += ["--kubeconfig", str(plane.kubeconfig_for())]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def a_pod(pods: Pods, name: str, gpus: int, run_time: str = "") -> None:
+    annotations = {"fairlead.dev/run-time": run_time} if run_time else {}
+    pods.create(name, gpus, metadata={"annotations": annotations})
+
+
+def running(pods: Pods, name: str, node: str, minutes: int) -> None:
+    """It was bound, and its kubelet started it so long ago."""
+    body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+    assert pods.plane.api("POST", f"{pods.path}/{name}/binding", body)[0] == 201
+    began = (datetime.now(UTC) - timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    status = {"status": {"phase": "Running", "startTime": began}}
+    code, answer = pods.plane.api("PATCH", f"{pods.path}/{name}/status", status, content_type=MERGE)
+    assert code == 200, answer
+
+
+def test_it_says_when_waiting_pods_start_under_each_policy(
+    control_plane: ControlPlane, create_nodes: Any, pods: Pods
+) -> None:
+    create_nodes(["s1"], allocatable={"nvidia.com/gpu": "4"})
+    a_pod(pods, "first", 4, "1h")
+    running(pods, "first", "s1", minutes=20)
+    a_pod(pods, "long", 4, "2h")
+    a_pod(pods, "short", 4, "10m")
+    versions = {name: pods.get(name)["metadata"]["resourceVersion"] for name in pods.nodes()}
+
+    done = sim(control_plane, "--policy=current", "--policy=sjf", "--json")
+    assert done.returncode == 0, done.stderr
+    current, sjf = map(json.loads, done.stdout.splitlines())
+    assert (current["policy"], current["jobs"], current["never_started"]) == ("current", 2, 0)
+    waits = {each["name"].partition("/")[2]: each["start_s"] for each in sjf["units"]}
+    assert waits["short"] == pytest.approx(2400, abs=60)
+    assert waits["long"] == pytest.approx(2400 + 600, abs=60)
+
+    text = sim(control_plane, "--policy=sjf").stdout
+    assert f"{pods.namespace}/short" in text
+    assert "STARTS (sjf)" in text
+    again = {name: pods.get(name)["metadata"]["resourceVersion"] for name in pods.nodes()}
+    assert again == versions, "nothing is written"
+
+
+def test_what_is_wrong_is_one_sentence(control_plane: ControlPlane) -> None:
+    done = sim(control_plane, "--policy=srtf")
+    assert done.returncode == 1
+    assert "the policy srtf works on traces only; leave out --from-cluster" in done.stderr
+    assert sim(control_plane, "--unknown=soon").returncode == 1
