@@ -6,6 +6,7 @@ import select
 import socket
 import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import yaml
 
@@ -46,6 +47,33 @@ def ask_as_a_user(plane: ControlPlane, url: str) -> int:
     asked = urllib.request.Request(f"{url}/usage", headers={"Authorization": f"Bearer {token}"})
     with urllib.request.urlopen(asked, timeout=30) as reply:
         return int(reply.status)
+
+
+def end_a_run(plane: ControlPlane, pods: Pods, name: str, ran_s: int = 7200) -> None:
+    """A pod that is bound is shown to run, and then to have succeeded after so long."""
+    started = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=ran_s)
+    ended = (started + timedelta(seconds=ran_s)).isoformat()
+    container = {"name": "main", "image": "x", "imageID": "", "restartCount": 0, "ready": False}
+    state = {"terminated": {"exitCode": 0, "finishedAt": ended, "startedAt": started.isoformat()}}
+    status = {"phase": "Running", "startTime": started.isoformat()}
+    _show(plane, pods, name, status)
+    done = {"phase": "Succeeded", "containerStatuses": [{**container, "state": state}]}
+    _show(plane, pods, name, done)
+
+
+def _show(plane: ControlPlane, pods: Pods, name: str, status: dict[str, object]) -> None:
+    path, merge = f"{pods.path}/{name}/status", "application/strategic-merge-patch+json"
+    code, said = plane.api("PATCH", path, {"status": status}, content_type=merge)
+    assert code == 200, said
+
+
+def learn_a_run_time(plane: ControlPlane, pods: Pods) -> None:
+    plane.create_nodes(["short"], allocatable={GPU: "1"}, labels={"for": "runs"})
+    pods.create("trains", gpus=1, nodeSelector={"for": "runs"})
+    pods.wait_bound("trains")
+    end_a_run(plane, pods, "trains")
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/fairlead-run-times"
+    eventually(lambda: plane.api("GET", path)[1].get("binaryData"), what="what was learned")
 
 
 def lock_a_node(plane: ControlPlane, pods: Pods) -> None:

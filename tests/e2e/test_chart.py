@@ -18,6 +18,7 @@ from duties import (
     ask_as_a_user,
     evict_somebody,
     have_volumes_bound,
+    learn_a_run_time,
     lock_a_node,
     make_room_for_a_gang,
     reserve_a_gpu,
@@ -119,6 +120,7 @@ def _give_it_everything_to_do(plane: ControlPlane) -> None:
     make_room_for_a_gang(plane, pods)
     lock_a_node(plane, pods)
     reserve_a_gpu(plane, pods)
+    learn_a_run_time(plane, pods)
     lease = Lease(plane, NAMESPACE)
     assert plane.api("DELETE", lease.path)[0] == 200
     eventually(lambda: lease.spec, what="its leader made the Lease again")

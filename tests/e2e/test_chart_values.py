@@ -205,7 +205,7 @@ def test_all_names_hang_together(
     scheduler, webhook = found[f"Deployment/{name}"], found[f"Deployment/{name}-webhook"]
 
     assert f"--leader-elect-resource-name={name}" in at(scheduler, f"{CONTAINER}.args")
-    assert f"Lease/{name}" in found
+    assert {f"Lease/{name}", f"ConfigMap/{name}-run-times"} <= set(found)
     assert {
         f"--service={name}-webhook", f"--configuration={name}", f"--cert-store={name}-webhook-tls",
     } <= set(at(webhook, f"{CONTAINER}.args"))  # fmt: skip

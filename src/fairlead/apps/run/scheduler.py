@@ -12,6 +12,7 @@ import structlog
 
 from fairlead.apps.decision_log.recording import DecisionLog, RecordedEngine
 from fairlead.apps.run.containment import Containment
+from fairlead.apps.run.ended_runs import EndedRuns
 from fairlead.apps.run.finished_members import FinishedMembers
 from fairlead.apps.run.gang_watches import GangWatches
 from fairlead.apps.run.gpu_measures import expose
@@ -23,6 +24,7 @@ from fairlead.apps.run.queue_watches import QueueWatches
 from fairlead.apps.run.readings import Readings
 from fairlead.apps.run.releases import Releases
 from fairlead.apps.run.reservations import ReservationCare
+from fairlead.apps.run.run_time_store import RunTimeStore
 from fairlead.apps.run.usage import Usage
 from fairlead.apps.run.verification import EVERY_S, Verification
 from fairlead.apps.run.watches import Watches
@@ -85,7 +87,7 @@ _CATCH_UP_AGAIN_S = 0.5
 _Part = (
     Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
     | Readings | KubeletRejections | ReservationCare | GangWatches | GangStatusWriter
-    | FinishedMembers | QueueWatches | QueueStatusWriter
+    | FinishedMembers | QueueWatches | QueueStatusWriter | EndedRuns | RunTimeStore
 )  # fmt: skip
 
 
@@ -226,6 +228,17 @@ class Scheduler:
             self._measures.watch_readings(self._readings)
         self._releases = Releases(self.engine, self._feed, metrics)
         self._rejections = KubeletRejections(client, self._feed, self._served)
+        self._run_time_store = RunTimeStore(
+            writer, terms, self.engine.run_times, lambda: self._has_taken_over
+        ) if terms and profiles else None  # fmt: skip
+        self._ended = EndedRuns(
+            client,
+            self._feed,
+            self.engine.run_times,
+            self._served,
+            lambda: self._has_taken_over,
+            self._run_time_store.loaded if self._run_time_store else None,
+        )
         self._finished = FinishedMembers(client, self._feed, self._watches.decode_pod)
         self._verification = Verification(
             self.engine, self._reflectors, self._watches.pods, self._feed, metrics, verify_every_s
@@ -256,6 +269,8 @@ class Scheduler:
             self._releases,
             self._rejections,
             self._finished,
+            self._ended,
+            *([self._run_time_store] if self._run_time_store else ()),
             *([self._reservations] if self._reserver else ()),
             self._gangs,
             self._gangs.writer,
@@ -394,6 +409,7 @@ class Scheduler:
         elif isinstance(event, events.StorageSeen | events.StorageGone):
             self._volume_binder.look()
         self._rejections.note(event)
+        self._ended.note(event)
         self.usage.note(event)
         self._on_event(event)
 
