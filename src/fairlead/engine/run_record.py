@@ -9,8 +9,9 @@ from collections.abc import Sequence
 MOST_TIMES = 64
 #: How much the record of forecasts forgets with each new one.
 _FADES = 0.98
-#: The part of forecasts whose range shall hold, and how fast the range is widened if fewer do.
-_HOLDS, _WIDENS = 0.8, 0.1
+#: Ranges are widened until this part of them holds. It is more than the 8 of 10 that is meant: runs
+#: are judged when they end, beside others that ended then, and forecasts are made long before.
+_HOLDS, _WIDENS = 0.9, 0.1
 _WIDEST = 3.0
 #: What a kind without a record is trusted with: so much of an error, as of one forecast.
 _UNPROVEN, _LEAST_ERROR = 1.0, 0.05
