@@ -28,6 +28,17 @@ def asked(plane: ControlPlane, pods: Pods, *options: str, status: int = 0) -> di
     return found
 
 
+def listed(plane: ControlPlane, command: str, *words: str) -> Any:
+    options = ["--start"] if command == "queue" else []
+    done = subprocess.run(
+        [str(FAIRLEAD), command, *words, *options, "-o", "json",
+         "--kubeconfig", str(plane.kubeconfig_for())],
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
 def manifest(tmp_path: Path, pods: Pods, name: str, gpus: int, **spec: Any) -> Path:
     resources = {"limits": {GPU: str(gpus)}}
     container = {"name": "main", "image": "x", "resources": resources}
@@ -103,6 +114,12 @@ def test_starts_in_the_future_are_those_that_happen_when_pods_end(
         assert starts["first"] < starts["second"]
         create(control_plane, pods, job)
         pods.wait_refused("second")
+        rows = {row["unit"].rpartition("/")[2]: row for row in listed(control_plane, "queue")}
+        assert rows["first"]["earliest"] < rows["first"]["start"] < rows["first"]["latest"]
+        assert rows["first"]["start"] < rows["second"]["start"]
+        told = listed(control_plane, "explain", f"{pods.namespace}/first")
+        assert told["start"]["waitsFor"] == [f"{pods.namespace}/short"]
+        assert told["start"]["message"].startswith("start: between ")
         pods.delete("short")  # it has ended
         pods.wait_bound("first")
         assert not pods.node("second")

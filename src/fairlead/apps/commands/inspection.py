@@ -111,13 +111,23 @@ def queue(
     scheduler: AskedScheduler = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until stopped.")] = False,
     every: Annotated[str, typer.Option(help="Refresh interval.")] = "2s",
+    start: Annotated[
+        bool,
+        typer.Option("--start", help="Show when waiting units are expected to start."),
+    ] = False,
     output: Output = "text",
 ) -> None:
     """Show queues: what is guaranteed, used, borrowed and due to each, and what waits in it."""
-    from fairlead.apps.queues import queue_command
+    from fairlead.apps.queues import queue_command, starts
     from fairlead.apps.queues.amounts import full_name
 
     refuse_other_outputs(output)
+    if start:
+        if watch:
+            raise typer.BadParameter("--start lists the cluster once", param_hint="--start")
+        chosen = RunOptions(kubeconfig, context, config=config)
+        starts.show_starts(asyncio.run(starts.queue_starts(chosen, name)), output, sys.stdout)
+        return
     options = queue_command.QueueOptions(
         RunOptions(kubeconfig, context, config=config),
         name,

@@ -25,6 +25,7 @@ from fairlead.apps.live import live_cluster
 from fairlead.apps.live.live_engine import live_engine
 from fairlead.apps.live.read_source_once import take_once
 from fairlead.apps.live.running_scheduler import kubectl_options, running_scheduler
+from fairlead.apps.live.start_forecasts import start_answer
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import PricesComputed, ReadingsTaken
 from fairlead.kube.access.kubeconfig import load_access
@@ -144,6 +145,8 @@ async def _by_the_rules(
     told = explained(Placement(profile, engine.cluster), engine.cluster, pod, shown)
     told = in_gang(in_queue(told, engine, pod, shown, now=0.0), engine, pod, shown)
     told |= moves_answer(told, engine, pod, planned.consolidation.limits, time.time())
+    if told["state"] in ("unschedulable", "held back"):
+        told |= start_answer(engine, pod, now=0.0)
     return told | ({"telemetry": silent} if silent else {})
 
 
@@ -182,6 +185,8 @@ def show(answer: Answer, output: str, out: TextIO) -> None:
         out.writelines(line + "\n" for line in gang_lines(answer["gang"]))
     if answer.get("consolidation"):
         out.write(f"{answer['consolidation']['message']}\n")
+    if answer.get("start"):
+        out.write(f"{answer['start']['message']}\n")
     out.writelines(line + "\n" for line in _decision(answer))
     out.writelines(f"no readings from {problem}\n" for problem in answer.get("telemetry", ()))
     out.writelines(line + "\n" for line in (*_columns(answer["nodes"]), *_counts(answer)))

@@ -11,6 +11,7 @@ from typing import Any
 
 from fairlead.apps.explain.gangs import gang_answer
 from fairlead.apps.explain.queues import queue_answer
+from fairlead.apps.live.start_forecasts import StartScope, start_answer
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.picked import picked_gpus
 from fairlead.engine.consolidation.planner import EXPLAINED
@@ -135,9 +136,18 @@ class Explainer:
         try:
             told = explained(placement, self.engine.cluster, pod, shown)
             told = in_gang(self._in_queue(told, pod, shown), self.engine, pod, shown)
-            return told | moves_answer(told, self.engine, pod, self.limits, self.now_s())
+            told |= moves_answer(told, self.engine, pod, self.limits, self.now_s())
+            return told | self._start(told, pod, shown)
         except PluginFault as error:  # this answer fails, and nothing else does
             return answer(pod, "failed", str(error))
+
+    def _start(self, told: Answer, pod: Pod, shown: ExplanationScope) -> Answer:
+        """The planned start, if one is planned: nothing is planned while the scheduler waits."""
+        if told["state"] not in ("unschedulable", "held back"):
+            return {}
+        now = self.now_s() - self.engine.wall_offset_s
+        scope = StartScope(shown.nodes, shown.pods, plans=False)
+        return start_answer(self.engine, pod, now=now, scope=scope)
 
     def _in_queue(self, told: Answer, pod: Pod, shown: ExplanationScope) -> Answer:
         now = self.now_s() - self.engine.wall_offset_s

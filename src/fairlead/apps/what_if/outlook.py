@@ -13,7 +13,7 @@ from fairlead.placement.disruption_units import gpus_of_pod, lost_s
 from fairlead.placement.prices import compute
 from fairlead.queue.retry_times import ONLY_ON_CHANGE
 from fairlead.sim.virtual.jobs import JobRecord
-from fairlead.sim.virtual.live_state import AssumedRunTimes, begin_with
+from fairlead.sim.virtual.live_state import AssumedRunTimes, RunLength, begin_with
 
 _RUNNING = " (running)"
 
@@ -26,6 +26,8 @@ class Horizon:
     unknown_s: float | None = None
     #: Seconds of this machine that one look may take.
     most_s: float = 5.0
+    #: Which of the possible run times are taken where some are known.
+    lengths: RunLength = RunLength.EXPECTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def look_ahead(
     pods = {pod.key: pod for pod in _known_pods(engine)}
     queues = _queues(engine, pods.values())
     stakes = _stakes(engine, wall_s)
-    assumed = AssumedRunTimes(horizon.unknown_s, horizon.unknown_s)
+    assumed = AssumedRunTimes(horizon.unknown_s, horizon.unknown_s, horizon.lengths)
     cluster = begin_with(engine, now_s=0.0, assumed=assumed)
     cluster.decide_now()
     deadline = time.monotonic() + horizon.most_s

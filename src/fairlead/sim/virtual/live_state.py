@@ -3,15 +3,25 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 from math import inf
 
 from fairlead.cluster.holdings import Holding
 from fairlead.engine.engine import Engine
 from fairlead.model.pods import Pod
+from fairlead.model.run_times import RunEnd
 from fairlead.queue.entries import Entry
 from fairlead.sim.virtual.cluster import VirtualCluster
 from fairlead.sim.virtual.jobs import SimJob, gpu_amount
 from fairlead.sim.virtual.runs import JobOrder
+
+
+class RunLength(Enum):
+    """Which of the run times that are thought possible is taken."""
+
+    LEAST = "earliest_s"
+    EXPECTED = "expected_s"
+    MOST = "latest_s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +30,8 @@ class AssumedRunTimes:
 
     running_s: float | None = None
     waiting_s: float | None = None
+    #: For the others.
+    known: RunLength = RunLength.EXPECTED
 
 
 FOR_EVER = AssumedRunTimes()
@@ -72,14 +84,24 @@ def _running_job(
 ) -> SimJob:
     pods = tuple(each.pod for each in held)
     ends = [engine.run_times.end_s(pod.uid, now=now_s) for pod in pods]
-    known = [end.expected_s - now_s for end in ends if end is not None]
+    known = [_end_s(end, assumed.known) - now_s for end in ends if end is not None]
     run_s = max(known) if known else assumed.running_s
     return _job(f"{name} (running)", pods, inf if run_s is None else max(0.0, run_s), now_s)
 
 
+def _end_s(end: RunEnd, which: RunLength) -> float:
+    found: float | None = getattr(end, which.value)
+    return end.expected_s if found is None else found
+
+
+def _run_s(engine: Engine, entry: Entry, which: RunLength) -> float | None:
+    found = engine.run_times.quantiles(entry.unit)
+    return None if found is None else found[list(RunLength).index(which)]
+
+
 def _waiting_job(engine: Engine, entry: Entry, now_s: float, assumed: AssumedRunTimes) -> SimJob:
-    known = engine.run_times.of(entry.unit)
-    run_s = known.expected_s if known is not None else assumed.waiting_s
+    known = _run_s(engine, entry, assumed.known)
+    run_s = assumed.waiting_s if known is None else known
     pods = tuple(entry.unit.pods)
     return _job(_name(pods[0]), pods, inf if run_s is None else run_s, now_s)
 
