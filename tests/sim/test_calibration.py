@@ -39,9 +39,14 @@ def jct_s(trace: str, policy: str) -> float:
         ("trace3", "fifo-strict", 1_053_201),
         ("trace3", "fifo", 520_028),
         ("trace3", "sjf", 247_466),
+        ("trace3", "ssf-easy-counted", 241_679),
     ],
 )
 def test_average_completion_times_are_the_published_ones_to_the_second(
     trace: str, policy: str, published_s: float
 ) -> None:
     assert jct_s(trace, policy) == pytest.approx(published_s, abs=1.0)
+
+
+def test_short_first_beats_the_best_published_order_without_preemption() -> None:
+    assert jct_s("trace3", "short-first") < 0.95 * 241_679

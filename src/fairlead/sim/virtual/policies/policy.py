@@ -6,6 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from fairlead.model.backfill import NO_BACKFILL, BackfillMode, BackfillTerms
+from fairlead.queue.starts.terms import StartTerms
 
 if TYPE_CHECKING:
     from fairlead.sim.virtual.cluster import VirtualCluster
@@ -33,6 +34,8 @@ class SimPolicy:
     placement: str = BEST_FIT
     #: A job that finds no room keeps all jobs behind it waiting.
     strict: bool = False
+    #: By what rule jobs are given to the engine, one after the other; None: as they come.
+    starts: StartTerms | None = None
     #: Which planned starts the engine makes and protects.
     backfill: BackfillTerms = NO_BACKFILL
     #: Called whenever jobs came or ended, before the engine decides.

@@ -7,15 +7,19 @@ from fairlead.sim.virtual.policies.fifo import FIFO
 from fairlead.sim.virtual.policies.fifo_easy import FIFO_EASY
 from fairlead.sim.virtual.policies.fifo_strict import FIFO_STRICT
 from fairlead.sim.virtual.policies.policy import SimPolicy
+from fairlead.sim.virtual.policies.short_first import SHORT_FIRST
 from fairlead.sim.virtual.policies.sjf import SJF
 from fairlead.sim.virtual.policies.srsf import SRSF
 from fairlead.sim.virtual.policies.srtf import SRTF
 from fairlead.sim.virtual.policies.ssf import SSF
 from fairlead.sim.virtual.policies.ssf_easy import SSF_EASY
+from fairlead.sim.virtual.policies.ssf_easy_counted import SSF_EASY_COUNTED
 
-POLICIES: Mapping[str, SimPolicy] = {
-    policy.name: policy for policy in (FIFO, FIFO_STRICT, FIFO_EASY, SJF, SSF, SSF_EASY, SRTF, SRSF)
-}
+_ALL = (
+    FIFO, FIFO_STRICT, FIFO_EASY, SJF, SSF, SSF_EASY, SSF_EASY_COUNTED, SHORT_FIRST, SRTF, SRSF,
+)  # fmt: skip
+
+POLICIES: Mapping[str, SimPolicy] = {policy.name: policy for policy in _ALL}
 
 
 def find_policy(name: str) -> SimPolicy:

@@ -1,0 +1,1 @@
+"""Which waiting jobs start now, by counts of GPUs and known run times alone."""
