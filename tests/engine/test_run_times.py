@@ -256,7 +256,7 @@ def test_what_was_learned_survives_a_restart_and_a_defect() -> None:
     engine = a_taught_engine(*[3600.0] * 4)
     engine.forget()
     again = an_engine(a_node("n1"))
-    again.run_times.load(engine.run_times.dump())
+    again.handle(events.RunTimesLoaded(engine.run_times.dump()), now=0.0)
     assert known_of(engine) == known_of(again) == RunTime(3600.0, None, "learned")
     with pytest.raises(ValueError, match="damaged"):
         again.run_times.load(b"nonsense")

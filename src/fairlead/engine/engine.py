@@ -240,6 +240,8 @@ class Engine:
                 return self._pod_rejected(pod, message, now)
             case events.RunEnded():
                 self.run_times.ended(event)
+            case events.RunTimesLoaded(data):
+                self.run_times.load(data)
             case events.ReleaseOverdue(uid):
                 return self._release_overdue(uid)
             case events.ReservationIdle(name, number):

@@ -42,6 +42,13 @@ class RunEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class RunTimesLoaded:
+    """What was learned about run times before, as `RunTimes.dump` gave it."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSeen:
     """A node was added or changed."""
 
@@ -326,6 +333,7 @@ Event = (
     | PodGone
     | PodRejected
     | RunEnded
+    | RunTimesLoaded
     | ReleaseOverdue
     | ReservationIdle
     | ReservationsPaused

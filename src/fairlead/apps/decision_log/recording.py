@@ -193,9 +193,12 @@ class RecordedEngine(Engine):
     def begin_again(self) -> None:
         """Becomes a new engine, and begins a new run; for one that is settled."""
         behaviour, wall_s, keeps = self.cluster.behaviour, self.wall_offset_s, self.keeps_records
+        learned = self.run_times.dump() if len(self.run_times.history) else b""
         args, kwargs = self._made_of
         Engine.__init__(self, *args, **kwargs)
         self.keeps_records = keeps
         self.wall_offset_s, self._wall_s = wall_s, 0.0
         self._decisions.begin()
         self.handle(events.ServerKnown(behaviour), now=time.monotonic())
+        if learned:
+            self.handle(events.RunTimesLoaded(learned), now=time.monotonic())

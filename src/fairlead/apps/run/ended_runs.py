@@ -12,7 +12,7 @@ from dataclasses import replace
 import msgspec
 
 from fairlead.engine import events
-from fairlead.engine.run_times import RunTimes
+from fairlead.engine.engine import Engine
 from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.paths import pod_path
@@ -32,7 +32,7 @@ class EndedRuns:
         self,
         client: Client,
         feed: Callable[[events.Event], None],
-        run_times: RunTimes,
+        engine: Engine,
         served: Container[str],
         leads: Callable[[], bool],
         loaded: asyncio.Event | None = None,
@@ -41,7 +41,7 @@ class EndedRuns:
         self._loaded = loaded
         self._client = client
         self._feed = feed
-        self._run_times = run_times
+        self._engine = engine
         self._served = served
         self._leads = leads
         self._gone: asyncio.Queue[tuple[Pod, events.RunEnded]] = asyncio.Queue(_LIMIT)
@@ -53,7 +53,7 @@ class EndedRuns:
         pod = event.pod
         if not pod.started or pod.deleting or pod.scheduler not in self._served:
             return
-        run = self._run_times.run_of(pod, 0.0, succeeded=False) if self._leads() else None
+        run = self._engine.run_times.run_of(pod, 0.0, succeeded=False) if self._leads() else None
         if run is not None and not self._gone.full():
             self._gone.put_nowait((pod, run))
 

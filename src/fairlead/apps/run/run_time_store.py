@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import structlog
 
-from fairlead.engine.run_dumps import LARGEST_DUMP
-from fairlead.engine.run_times import RunTimes
+from fairlead.engine import events, run_dumps
+from fairlead.engine.engine import Engine
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.paths import in_namespace, named
 from fairlead.kube.http.reply import UNREADABLE, Reply
@@ -31,7 +31,7 @@ _SOON_S, _EVERY_S = 5.0, 300.0
 _LOOK_S = 1.0
 _TIMEOUT_S = 10.0
 #: As base64; what is longer is cut, and then damaged.
-_LONGEST = LARGEST_DUMP * 4 // 3 + 4
+_LONGEST = run_dumps.LARGEST_DUMP * 4 // 3 + 4
 
 
 class _ConfigMap(msgspec.Struct, rename="camel"):
@@ -49,7 +49,8 @@ class RunTimeStore:
         self,
         client: Transport,
         terms: Terms,
-        run_times: RunTimes,
+        engine: Engine,
+        feed: Callable[[events.Event], None],
         leads: Callable[[], bool],
         *,
         every_s: float = _EVERY_S,
@@ -57,7 +58,7 @@ class RunTimeStore:
         folder = in_namespace("/api/v1", terms.namespace, "configmaps")
         self._name = terms.name + SUFFIX
         self._path = named(folder, self._name)
-        self._client, self._run_times, self._leads = client, run_times, leads
+        self._client, self._engine, self._feed, self._leads = client, engine, feed, leads
         self._every_s = every_s
         self._problem = ""
         #: What was kept is known, or cannot be.
@@ -70,35 +71,45 @@ class RunTimeStore:
         found = await self._read()
         if found is not None:
             self._load((found.binary_data or {}).get(_KEY, ""))
-        written = self._run_times.history.version
+        written = self._version
         self.loaded.set()
         while True:
-            while self._run_times.history.version == written:
+            while self._version == written:
                 await asyncio.sleep(_LOOK_S)
             await asyncio.sleep(_SOON_S)
-            version = self._run_times.history.version
+            version = self._version
             if await self._write():
                 written = version
             await asyncio.sleep(self._every_s)
+
+    @property
+    def _version(self) -> int:
+        return self._engine.run_times.history.version
 
     def _load(self, text: str) -> None:
         if not text:
             return
         try:
-            self._run_times.load(b64decode(text[:_LONGEST], validate=True))
+            data = b64decode(text[:_LONGEST], validate=True)
+            run_dumps.load(data)
         except (ValueError, binascii.Error) as error:
             log.warning(
                 "what was learned about run times cannot be read; learning again",
                 configmap=self._name,
                 error=str(error),
             )
+        else:
+            self._feed(events.RunTimesLoaded(data))
 
     async def _write(self) -> bool:
         """With the version that was read just now: a second leader is not overwritten unread."""
         found = await self._read()
         if found is None or not self._leads():
             return False
-        data = {**(found.binary_data or {}), _KEY: b64encode(self._run_times.dump()).decode()}
+        data = {
+            **(found.binary_data or {}),
+            _KEY: b64encode(self._engine.run_times.dump()).decode(),
+        }
         body = {
             "apiVersion": "v1",
             "kind": "ConfigMap",

@@ -229,12 +229,12 @@ class Scheduler:
         self._releases = Releases(self.engine, self._feed, metrics)
         self._rejections = KubeletRejections(client, self._feed, self._served)
         self._run_time_store = RunTimeStore(
-            writer, terms, self.engine.run_times, lambda: self._has_taken_over
+            writer, terms, self.engine, self._feed, lambda: self._has_taken_over
         ) if terms and profiles else None  # fmt: skip
         self._ended = EndedRuns(
             client,
             self._feed,
-            self.engine.run_times,
+            self.engine,
             self._served,
             lambda: self._has_taken_over,
             self._run_time_store.loaded if self._run_time_store else None,
