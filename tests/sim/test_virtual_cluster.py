@@ -6,10 +6,12 @@ import pytest
 
 from fairlead.apps.simulate.placements import placement_profile
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import PodSeen
+from fairlead.engine.events import PodSeen, PricesComputed
+from fairlead.placement.prices import compute
 from fairlead.sim.traces.trace import JobMaker
 from fairlead.sim.virtual.cluster import SimulationError, VirtualCluster, simulated_cluster
 from fairlead.sim.virtual.figures import figures_of, jain
+from fairlead.sim.virtual.fragments import FragmentSamples, basis_of
 from fairlead.sim.virtual.jobs import SCHEDULER, SimJob, consolidated, equal_nodes
 from fairlead.sim.virtual.policies.registry import find_policy
 from fairlead.sim.virtual.result import SimResult
@@ -166,3 +168,22 @@ def test_fairness_is_that_of_users() -> None:
     assert jain([1.0, 0.0, 0.0, 0.0]) == 0.25
     jobs = [a_job("a", 0, 100, 8, user="a"), a_job("b", 0, 100, 8, user="b")]
     assert figures_of(simulated("fifo", *jobs)).fairness == pytest.approx(9 / 10)
+
+
+def test_unusable_gpus_are_those_that_no_typical_pod_could_use() -> None:
+    jobs = [a_job("six", 0, 100, 6), a_job("four", 10, 100, 4)]
+    nodes = equal_nodes(1, GPUS)
+    cluster = a_cluster("fifo", 0)
+    cluster.add_nodes(nodes)
+    prices = compute(basis_of(nodes, jobs * 50))
+    assert prices is not None
+    cluster.engine.handle(PricesComputed(prices), now=0.0)
+    samples = FragmentSamples(0.0)
+    samples.look(cluster.engine.cluster, GPUS, 0.0)
+    assert samples.mean == 0, "an empty node has room for both"
+    cluster.submit(jobs[0])
+    cluster.run_until(5.0)
+    beside = FragmentSamples(0.0)
+    beside.look(cluster.engine.cluster, GPUS, 5.0)
+    assert beside.mean == pytest.approx(2 / 8), "two GPUs are left, too few for either"
+    assert FragmentSamples(1.0).mean is None

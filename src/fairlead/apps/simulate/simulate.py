@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -14,7 +14,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
@@ -26,17 +25,21 @@ from fairlead.apps.simulate.report import html_report
 from fairlead.apps.simulate.runs import SimRun, unit_dict
 from fairlead.apps.simulate.starts import starts_table
 from fairlead.apps.simulate.table import figures_table
+from fairlead.engine.events import PricesComputed
 from fairlead.model.errors import ConfigError
+from fairlead.placement.prices import compute
 from fairlead.sim.traces.registry import read_traces
 from fairlead.sim.traces.trace import SimTrace
 from fairlead.sim.virtual.cluster import VirtualCluster, simulated_cluster
 from fairlead.sim.virtual.figures import figures_of
-from fairlead.sim.virtual.jobs import SCHEDULER
+from fairlead.sim.virtual.fragments import FragmentSamples, basis_of
+from fairlead.sim.virtual.jobs import SCHEDULER, SimJob
 from fairlead.sim.virtual.live_state import AssumedRunTimes
 from fairlead.sim.virtual.policies.policy import SimPolicy
 from fairlead.sim.virtual.policies.registry import find_policy
 
 _SHOWN_EVERY = 256
+_SAMPLES = 500
 _NODES = re.compile(r"([1-9]\d{0,4})x([1-9]\d?)")
 
 
@@ -128,18 +131,29 @@ def _run(trace: SimTrace, policy: SimPolicy, options: SimOptions, progress: Prog
     began = time.process_time()
     cluster = simulated_cluster({SCHEDULER: placement_profile(placement)}, policy)
     cluster.add_nodes(trace.nodes)
+    if (prices := compute(basis_of(trace.nodes, jobs))) is not None:
+        cluster.engine.handle(PricesComputed(prices), now=0.0)
     for job in jobs:
         cluster.submit(job)
-    _run_all(cluster, progress, task)
+    _run_all(cluster, _samples(jobs), lambda done: progress.update(task, completed=done))
     cpu_s = time.process_time() - began
     progress.remove_task(task)
     figures = figures_of(cluster.result)
     return SimRun(trace.name, policy.name, placement, policy.knows, figures, cluster.result, cpu_s)
 
 
-def _run_all(cluster: VirtualCluster, progress: Progress, task: TaskID) -> None:
-    steps = 0
+def _samples(jobs: Sequence[SimJob]) -> FragmentSamples:
+    span_s = jobs[-1].submit_s - jobs[0].submit_s if jobs else 0.0
+    return FragmentSamples(span_s / _SAMPLES)
+
+
+def _run_all(
+    cluster: VirtualCluster, samples: FragmentSamples, show: Callable[[int], None]
+) -> None:
+    steps, result = 0, cluster.result
     while cluster.step():
         steps += 1
+        samples.look(cluster.engine.cluster, result.meter.total_gpus, cluster.now_s)
         if steps % _SHOWN_EVERY == 0:
-            progress.update(task, completed=cluster.result.done)
+            show(result.done)
+    result.unusable = samples.mean

@@ -35,6 +35,8 @@ class SimFigures:
     utilisation: float
     #: Nodes of which some GPUs are held and some are free / nodes with GPUs, over time (GFR).
     fragmentation: float
+    #: GPUs that are free and of no use to a typical pod / all GPUs, over time, as in the FGD paper.
+    unusable: float | None
     #: Jain's index of the average slowdowns of users: 1 is equal.
     fairness: float
     evictions: int
@@ -64,6 +66,7 @@ def figures_of(result: SimResult) -> SimFigures:
         makespan_s=makespan,
         utilisation=_part(meter.used_gpu_s, meter.total_gpus * makespan),
         fragmentation=_part(meter.partly_used_node_s, gpu_nodes * makespan),
+        unusable=result.unusable,
         fairness=jain(_by_user(ended)),
         evictions=sum(record.evictions for record in result.records.values()),
         events=result.events + result.decisions,

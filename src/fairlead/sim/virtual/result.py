@@ -12,6 +12,8 @@ class SimResult:
     #: By name of the job, in the order in which they were given.
     records: dict[str, JobRecord] = field(default_factory=dict)
     meter: GpuMeter = field(default_factory=GpuMeter)
+    #: GPUs that are free and of no use to a typical pod, as a part of all; None: not measured.
+    unusable: float | None = None
     series: SimSeries = field(default_factory=SimSeries)
     #: Events that the engine was given, and attempts that it made.
     events: int = 0
