@@ -49,7 +49,7 @@ def _policy(name: str) -> SimPolicy | None:
     if name == CURRENT:
         return None
     found = find_policy(name)
-    if found.strict or found.interrupt:
+    if found.strict or found.interrupt or found.starts:
         raise ConfigError(f"the policy {name} works on traces only; leave out --from-cluster")
     return found
 
