@@ -155,6 +155,44 @@ def test_pods_that_disagree_wait_and_say_about_what(
     assert len(world.binds) == 3
 
 
+CLAIMS = "the pod requests resource claims, which Fairlead does not support yet"
+
+
+def test_a_pod_that_cannot_be_placed_keeps_its_gang_waiting_with_its_reason(
+    world: GangWorld,
+) -> None:
+    pods = a_gang("job", 2)
+    world.create(pods[0], replace(pods[1], problem=CLAIMS))
+    world.decide_all()
+    world.now = 10.0
+    world.decide_all()
+    assert not world.binds
+    assert (world.failures["job-1"].reason, world.failures["job-1"].message) == (
+        UNSCHEDULABLE,
+        CLAIMS,
+    )
+    assert world.failures["job-0"].message == (
+        f"the gang default/job lacks a pod: job-1 cannot be placed: {CLAIMS}"
+    )
+    world.create(pods[1])
+    world.decide_all()
+    assert len(world.binds) == 2
+
+
+def test_others_are_placed_without_a_pod_that_cannot_be_and_is_not_needed(
+    world: GangWorld,
+) -> None:
+    pods = a_gang("job", 3, minimum=2)
+    world.create(*pods[:2], replace(pods[2], problem=CLAIMS))
+    world.decide_all()
+    world.answer_all()
+    world.decide_all()
+    assert world.bound("job") == 2
+    assert world.failures["job-2"].message == CLAIMS
+    world.end("job-2")
+    world.check()
+
+
 def test_members_above_the_minimum_that_do_not_fit_wait_and_hold_no_other_back(
     world: GangWorld,
 ) -> None:

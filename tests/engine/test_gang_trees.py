@@ -7,6 +7,7 @@ import pytest
 
 from builders import a_node, a_pod, an_engine
 from fairlead.engine.events import GangGone, GangKindSeen, GangSeen, NodeSeen, PodSeen
+from fairlead.engine.gang_trees import GangTrees
 from fairlead.engine.instructions import GangStatusChanged
 from fairlead.model.gangs import (
     DEEPEST,
@@ -272,3 +273,14 @@ def test_room_is_made_where_pods_that_differ_need_the_same_rows() -> None:
     world.create(*(replace(pod, priority=5) for pod in members("g", 2) + members("h", 2)))
     world.decide_all()
     assert [victim.name for evict in world.evictions for victim in evict.victims] == ["low-0"]
+
+
+@pytest.mark.parametrize("never", ["root", "inner", "leaf", None])
+def test_a_policy_of_never_counts_for_the_whole_tree(never: str | None) -> None:
+    trees = GangTrees()
+    trees.put(composite("root", 1, preempts=never != "root"))
+    trees.put(composite("inner", 1, "root", preempts=never != "inner"))
+    trees.put(replace(leaf("a", 2, "inner"), preempts=never != "leaf"))
+    whole = trees.spec_of("composite/default/root")
+    assert whole is not None
+    assert whole.preempts is (never is None)

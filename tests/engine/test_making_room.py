@@ -7,7 +7,7 @@ import pytest
 from builders import a_node, a_pod, an_engine
 from fairlead.engine import held_room
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import BudgetSeen, EvictionEnded, NodeSeen, PodGone, PodSeen
+from fairlead.engine.events import BudgetSeen, EvictionEnded, GangSeen, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import Evict
 from fairlead.model.budgets import Budget
 from fairlead.model.gangs import GangSpec, Membership, TopologyRule
@@ -99,6 +99,18 @@ def test_equal_priority_and_never_evict_nothing() -> None:
     run(world, *a_gang("never", 2, gpus=1, priority=10, preempts=False))
     assert not world.evictions
     assert "preemptionPolicy" in world.failures["never-0"].message
+
+
+def test_nothing_is_evicted_for_a_group_whose_policy_is_never() -> None:
+    world = a_world(4)
+    run(world, *(a_pod(f"low-{n}", gpus=1) for n in range(4)))
+    world.engine.handle(GangSeen(GangSpec("native/default/g", 2, preempts=False)), now=world.now)
+    run(world, *(
+        a_pod(f"m-{n}", uid=f"m-{n}", gpus=1, priority=10, gang=Membership("native/default/g"))
+        for n in range(2)
+    ))  # fmt: skip
+    assert not world.evictions
+    assert "the preemptionPolicy of its group is Never" in world.failures["m-0"].message
 
 
 def test_whole_gangs_are_evicted_and_the_fewest() -> None:

@@ -127,6 +127,27 @@ def test_a_native_gang_says_whether_it_is_evicted_whole(mode: Any, whole: bool) 
     assert native(schedulingPolicy=gang_policy(2), disruptionMode=mode).evicted_whole is whole
 
 
+@pytest.mark.parametrize("dialect", ["native", "composite"])
+@pytest.mark.parametrize(
+    ("policy", "preempts"), [(None, True), ("PreemptLowerPriority", True), ("Never", False)]
+)
+def test_a_group_says_whether_others_are_evicted_for_it(
+    dialect: str, policy: str | None, preempts: bool
+) -> None:
+    said = {"preemptionPolicy": policy} if policy else {}
+    assert spec_of(dialect, {"schedulingPolicy": {"basic": {}}, **said}).preempts is preempts
+
+
+def test_a_group_with_resource_claims_waits_with_a_reason() -> None:
+    claims = [{"name": "gpus", "resourceClaimTemplateName": "channel"}]
+    found = native(schedulingPolicy=gang_policy(2), resourceClaims=claims)
+    assert found.problem == (
+        "the PodGroup ns/g is invalid: it requests resource claims, which Fairlead does not "
+        "support yet"
+    )
+    assert not native(schedulingPolicy=gang_policy(2), resourceClaims=[]).problem
+
+
 def test_a_group_may_be_part_of_a_composite_one() -> None:
     found = native(schedulingPolicy=gang_policy(2), parentCompositePodGroupName="root")
     assert found.part_of == "composite/ns/root"

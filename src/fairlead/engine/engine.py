@@ -475,6 +475,8 @@ class Engine:
             self._count(pod, known=entry is not None)
             self._requeuer.observe_nomination(pod)
             made: list[Instruction] = [each for each in (warning, invalid) if each]
+            if pod.problem and pod.gang and pod.condition != (UNSCHEDULABLE, pod.problem):
+                made.append(AnnounceFailure(pod, UNSCHEDULABLE, pod.problem))
             pause = self._rejections.pause_of(pod, now) if entry is None else None
             put = self._gangs.gather if pod.gang else self.queue.put
             put(pod, now=now, not_before_s=pause.due_s if pause else 0.0)

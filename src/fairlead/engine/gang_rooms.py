@@ -53,6 +53,7 @@ _MOST_AT_ONCE = 400_000
 MOST_REQUESTS = 64
 
 NEVER = "the preemptionPolicy of a pod is Never"
+GROUP_NEVER = "the preemptionPolicy of its group is Never"
 TOO_LARGE = f"gangs of more than {MOST_PODS} pods evict no others"
 TOO_MANY_REQUESTS = f"gangs with more than {MOST_REQUESTS} different requests evict no others"
 PAUSED = "room was made for it before, in vain; it waits before that is tried again"
@@ -224,6 +225,8 @@ class GangRooms:
         )
 
     def _ineligible(self, gang: Gang, now: float) -> str:
+        if not gang.spec.preempts:
+            return GROUP_NEVER
         if not all(pod.preempts for pod in gang.pods):
             return NEVER
         if len(gang.pods) > MOST_PODS:

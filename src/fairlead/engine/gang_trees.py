@@ -57,11 +57,15 @@ class GangTrees:
 
     def leaves(self, key: str) -> Iterator[GangSpec]:
         """The objects that pods name, of the tree below this one and with it."""
+        return (spec for spec in self._below(key) if spec.least_groups is None)
+
+    def _below(self, key: str) -> Iterator[GangSpec]:
+        """The objects of the tree below this one and with it."""
         left, seen = [key], set[str]()
         while left:
             key = left.pop()
             spec = self._objects.get(key)
-            if spec is not None and spec.least_groups is None:
+            if spec is not None:
                 yield spec
             seen.add(key)  # a circle has no root, and no end
             left += (part for part in self._parts.get(key, ()) if part not in seen)
@@ -115,7 +119,8 @@ class GangTrees:
         if known is None:
             try:
                 known = replace(root, groups=_Assembly(self._objects, self._parts).below(root.key))
-                known = replace(known, minimum=max(1, lacking(known, {})))
+                preempts = all(spec.preempts for spec in self._below(root.key))
+                known = replace(known, minimum=max(1, lacking(known, {})), preempts=preempts)
             except FairleadError as error:
                 known = replace(root, problem=str(error))
             self._whole[root.key] = known

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 
 from fairlead.model.gangs import GangSpec, Group
+from fairlead.model.pods import Pod
 
 
 def lacking(spec: GangSpec, members: Mapping[str, int]) -> int:
@@ -70,6 +71,11 @@ def priority_problem(spec: GangSpec, pods: Iterable[int]) -> str:
                 f"{priority}; give both the same priorityClassName"
             )
     return ""
+
+
+def member_problem(spec: GangSpec, pod: Pod) -> str:
+    """Why a gang that needs this pod waits."""
+    return f"the gang {spec.name} lacks a pod: {pod.name} cannot be placed: {pod.problem}"
 
 
 def _shown(value: object) -> str:

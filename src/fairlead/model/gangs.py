@@ -79,6 +79,8 @@ class GangSpec:
     counting: Counting = Counting.FINISHED
     #: Evicted whole, or pod by pod down to the minimum.
     evicted_whole: bool = False
+    #: Whether others may be evicted for it, as far as its pods allow it.
+    preempts: bool = True
     longest_part_s: float = LONGEST_PART_S
     #: It evicts no others before it has waited so long.
     eviction_delay_s: float = 0.0

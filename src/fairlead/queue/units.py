@@ -9,7 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from fairlead.model.gang_needs import disagreement, lacking, priority_problem, unsatisfied
+from fairlead.model.gang_needs import (
+    disagreement,
+    lacking,
+    member_problem,
+    priority_problem,
+    unsatisfied,
+)
 from fairlead.model.gangs import Counting, GangSpec
 from fairlead.model.pods import Pod, PodRequest
 
@@ -101,8 +107,8 @@ class Gang:
     """Pods of which at least `spec.minimum` have nodes, or none has."""
 
     __slots__ = (
-        "_count", "_gated", "_highest", "_pending", "_present", "_priorities", "_specs", "asked",
-        "failed", "finished", "has_object", "not_before_s", "placed", "refusal", "spec",
+        "_count", "_gated", "_highest", "_invalid", "_pending", "_present", "_priorities", "_specs",
+        "asked", "failed", "finished", "has_object", "not_before_s", "placed", "refusal", "spec",
         "was_whole",
     )  # fmt: skip
 
@@ -127,7 +133,9 @@ class Gang:
         self._pending: dict[str, Pod] = {}
         #: The highest priority of a pod that was pending.
         self._highest: int | None = None
+        #: Those that are not to be placed now: they have gates, or cannot be placed at all.
         self._gated: set[str] = set()
+        self._invalid: dict[str, Pod] = {}
         #: By group, members that count or could be placed, and members that count.
         self._present: Counter[str] = Counter()
         self._count: Counter[str] = Counter()
@@ -175,6 +183,8 @@ class Gang:
             return self.spec.problem
         if len(self._specs) > 1:
             return disagreement(*list(self._specs)[:2])
+        if self._invalid and self.missing:
+            return member_problem(self.spec, next(iter(self._invalid.values())))
         return priority_problem(self.spec, self._priorities)
 
     @property
@@ -254,7 +264,11 @@ class Gang:
         self.failed.discard(pod.name)
         if self._highest is None or pod.priority > self._highest:
             self._highest = pod.priority
-        (self._gated.add if pod.gates else self._gated.discard)(pod.uid)
+        (self._gated.add if pod.gates or pod.problem else self._gated.discard)(pod.uid)
+        if pod.problem:
+            self._invalid[pod.uid] = pod
+        elif self._invalid:
+            self._invalid.pop(pod.uid, None)
         self._note(pod, +1)
         return old
 
@@ -264,6 +278,7 @@ class Gang:
             self._note(pod, -1)
             del self._pending[uid]
         self._gated.discard(uid)
+        self._invalid.pop(uid, None)
         return not self._pending
 
     def count(self, uid: str, group: str) -> None:

@@ -57,4 +57,5 @@ class Composite(GangDefaults):
             topology=wire.topology(),
             part_of=wire.part_of(key),
             evicted_whole=wire.evicted_whole(),
+            preempts=wire.preempts(),
         )

@@ -52,6 +52,7 @@ class GroupSpec(msgspec.Struct, rename="camel", gc=False):
     scheduling_constraints: _Constraints | None = None
     disruption_mode: str | dict[str, msgspec.Raw] | None = None
     priority: int | None = None
+    preemption_policy: str = ""
     parent_composite_pod_group_name: str = ""
 
     def topology(self) -> tuple[TopologyRule, ...]:
@@ -67,6 +68,9 @@ class GroupSpec(msgspec.Struct, rename="camel", gc=False):
         modes = (mode,) if isinstance(mode, str) else tuple(mode or ())
         return any(mode in _WHOLE for mode in modes)
 
+    def preempts(self) -> bool:
+        return self.preemption_policy != "Never"
+
     def part_of(self, key: str) -> str:
         """The key of its CompositePodGroup, given its own; empty if it is not part of one."""
         parent = self.parent_composite_pod_group_name
@@ -75,6 +79,7 @@ class GroupSpec(msgspec.Struct, rename="camel", gc=False):
 
 class _Spec(GroupSpec, rename="camel", gc=False):
     scheduling_policy: _Policy | None = None
+    resource_claims: list[msgspec.Raw] | None = None
 
 
 _specs = msgspec.json.Decoder(_Spec)
@@ -100,6 +105,8 @@ class Native(GangDefaults):
 
     def spec(self, key: str, spec: bytes) -> GangSpec:
         wire = _specs.decode(spec)
+        if wire.resource_claims:
+            raise FairleadError("it requests resource claims, which Fairlead does not support yet")
         gang = (wire.scheduling_policy or _Policy()).gang
         field = "spec.schedulingPolicy.gang.minCount"
         return GangSpec(
@@ -110,6 +117,7 @@ class Native(GangDefaults):
             topology=wire.topology(),
             part_of=wire.part_of(key),
             evicted_whole=wire.evicted_whole(),
+            preempts=wire.preempts(),
         )
 
     def status(self, standing: Standing, status: GangStatus, now: str) -> Json | None:
