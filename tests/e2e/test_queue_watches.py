@@ -286,3 +286,42 @@ async def test_words_of_yunikorn_name_queues_of_ours(plane: ControlPlane) -> Non
         plane.api("DELETE", f"{queue_crds.QUEUES}/root.research")
         await wait_for(lambda: not known.kinds["yunikorn"].is_served)
         assert known.queues == {}
+
+
+async def test_of_two_quotas_with_one_name_the_older_applies(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """Names of these quotas are global: a second one would change the limit of the first."""
+    limits, paths = {"default": "1", namespace: "2"}, {}
+    with queue_crds.foreign(control_plane, "koordinator"):
+        for where, cpu in limits.items():
+            body = {"metadata": {"name": "q"}, "spec": {"max": {"cpu": cpu}}}
+            paths[where] = queue_crds.create_foreign(control_plane, "koordinator", where, body)
+        made = {
+            where: control_plane.api("GET", path)[1]["metadata"]["creationTimestamp"]
+            for where, path in paths.items()
+        }
+        first, second = sorted(made, key=lambda where: (made[where], where))
+        async with watching(control_plane) as (watches, known):
+
+            def limit() -> tuple[tuple[str, int], ...]:
+                return known.queues["koordinator/q"].limit if known.queues else ()
+
+            wanted = {where: (("cpu", 1000 * int(cpu)),) for where, cpu in limits.items()}
+            await wait_for(lambda: watches.is_synced and limit() == wanted[first])
+            change = {"spec": {"max": {"cpu": "7"}}}
+            merge = "application/merge-patch+json"
+            control_plane.api("PATCH", paths[second], change, content_type=merge)
+            changed = paths[second].split("/namespaces/")[1].split("/")[0]
+            await wait_for(lambda: _limit_of(watches, f"{changed}/q") == (("cpu", 7000),))
+            assert limit() == wanted[first], "the edit of the other one has no effect"
+            control_plane.api("DELETE", paths[first])
+            await wait_for(lambda: limit() == (("cpu", 7000),))
+            control_plane.api("DELETE", paths[second])
+            await wait_for(lambda: "koordinator/q" not in known.queues)
+
+
+def _limit_of(watches: QueueWatches, name: str) -> tuple[tuple[str, int], ...]:
+    """Of an object as it was last seen, whether it applies or not."""
+    found = (each.objects.get(name) for each in watches.reflectors)
+    return next((each.spec.limit for each in found if each), ())

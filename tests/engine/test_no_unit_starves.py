@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from builders import a_node, a_pod, an_engine, see
 from fairlead.engine import events
 from fairlead.engine.instructions import Bind
+from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS, QueueSpec, UnitOrder
 from fairlead.queue.quotas.ageing import AGED_S, FIRST_HOLD_S
@@ -39,6 +40,12 @@ class Days:
         pod = a_pod(name, queue=f"fairlead/{queue}", cpu=1, annotations=words, **more)
         see(self.engine, pod, now=self.now)
         return name
+
+    def submit_gang(self, queue: str, runs_s: float, pods: int) -> str:
+        """Pods of one GPU that start together; the name of one of them."""
+        key = f"fairlead/default/{queue}-gang-{next(self._numbers)}"
+        gang = Membership(key, spec=GangSpec(key, pods))
+        return [self.submit(queue, runs_s, gpus=1, gang=gang) for _ in range(pods)][-1]
 
     def run_until(self, name: str, at_most_s: float) -> float:
         """When the pod started; it fails if that is not by the time."""
@@ -93,10 +100,17 @@ def a_queue(name: str, **more: object) -> QueueSpec:
     floods=st.integers(1, 2),
     limit=st.sampled_from([(), ((GPUS, 4000),)]),
     same=st.booleans(),
+    gang=st.booleans(),
 )
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_large_unit_starts_beside_endless_small_ones(
-    nodes: int, weight: float, runs_s: float, floods: int, limit: tuple[()], same: bool
+    nodes: int,
+    weight: float,
+    runs_s: float,
+    floods: int,
+    limit: tuple[()],
+    same: bool,
+    gang: bool,
 ) -> None:
     names = [f"flood{number}" for number in range(floods)]
     others = [a_queue(name, order=UnitOrder.FIFO) for name in names]
@@ -104,7 +118,11 @@ def test_a_large_unit_starts_beside_endless_small_ones(
     for name in names:
         days.flood(name, 6, runs_s)
     days.run_until(f"{names[0]}-0", 10.0)
-    large = days.submit("large", 60.0, gpus=GPUS_OF_NODE)
+    if gang:  # of the whole cluster, if the limit allows it
+        size = GPUS_OF_NODE * (1 if limit and not same else nodes)
+        large = days.submit_gang("large", 60.0, size)
+    else:
+        large = days.submit("large", 60.0, gpus=GPUS_OF_NODE)
     if same:  # units of its own queue overtake it as well
         days.now += 1.0
         days.flood("large", 6, runs_s)

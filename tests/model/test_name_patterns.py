@@ -57,10 +57,19 @@ def test_it_answers_as_python_does(text: str, names: list[str]) -> None:
         assert pattern.matches(name) == bool(re.search(text, name)), name
 
 
-@pytest.mark.parametrize("text", ["(a+)+$", "(a|a)*b", "(.*)*x", "(x+x+)+y", "(a?){30}a{30}"])
-def test_what_takes_exponential_time_elsewhere_does_not_here(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(a+)+$", True),
+        ("(a|a)*b", False),
+        ("(.*)*x", False),
+        ("(x+x+)+y", False),
+        ("(a?){30}a{30}", True),
+    ],
+)
+def test_what_takes_exponential_time_elsewhere_does_not_here(text: str, expected: bool) -> None:
     """With `re`, some of these would not end."""
-    NamePattern(text).matches("a" * 253)
+    assert NamePattern(text).matches("a" * 253) is expected
 
 
 @pytest.mark.parametrize(

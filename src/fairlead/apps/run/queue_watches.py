@@ -52,8 +52,9 @@ class QueueWatches:
             looked=self._on_look,
             every_s=every_s,
         )
-        #: The key of the object that describes each queue.
+        #: The key of the object that describes each queue, and of others of the same queue.
         self._objects: dict[str, str] = {}
+        self._ignored: dict[str, set[str]] = {}
         #: Queues that exist without an object, by dialect.
         self._implied: dict[str, set[str]] = {}
         #: Queues of ours that YuniKorn's words name, as these name them.
@@ -131,6 +132,9 @@ class QueueWatches:
 
     def _on_change(self, dialect: QueueDialect, change: Change[QueueObject]) -> None:
         match change:
+            case Upserted(obj) if self._is_ignored(dialect, obj):
+                log.warning("two objects describe one queue; the older applies",
+                            queue=obj.spec.key, ignored=obj.key)  # fmt: skip
             case Upserted(obj):
                 self._objects[obj.spec.key] = obj.key
                 self._implied.get(dialect.name, set()).discard(obj.spec.key)
@@ -145,12 +149,37 @@ class QueueWatches:
             case Undecodable():
                 log.error("queue cannot be read", queue=change.key, error=change.error)
 
+    def _is_ignored(self, dialect: QueueDialect, obj: QueueObject) -> bool:
+        """Names of quotas of Koordinator are global, but nothing keeps two namespaces apart.
+
+        The older object applies, whichever comes first, so that all replicas agree.
+        """
+        key, known = obj.spec.key, self._objects.get(obj.spec.key)
+        if known is None or known == obj.key:
+            return False
+        other = self._object(dialect, known)
+        is_newer = other is not None and _age(other) < _age(obj)
+        self._ignored.setdefault(key, set()).add(obj.key if is_newer else known)
+        return is_newer
+
+    def _object(self, dialect: QueueDialect, name: str) -> QueueObject | None:
+        served = self._kinds.get(dialect.name)
+        return served.reflector.objects.get(name) if served else None
+
     def _gone(self, dialect: QueueDialect, name: str) -> None:
         namespace, _, last = name.rpartition("/")
         key = dialect.key(namespace, last)
+        ignored = self._ignored.pop(key, set()) - {name}
+        others = [each for each in (self._object(dialect, other) for other in ignored) if each]
         if self._objects.get(key) != name:
+            if ignored:
+                self._ignored[key] = ignored
             return  # another object describes the queue of this name
         del self._objects[key]
+        for other in sorted(others, key=_age):
+            self._on_change(dialect, Upserted(other))
+        if others:
+            return
         self._feed(events.QueueGone(key))
         if self._aliases.pop(alias := yunikorn_key(QueueSpec(key)), None):
             self._feed(events.QueueGone(alias))
@@ -173,6 +202,10 @@ class QueueWatches:
         if key not in self._objects:
             self._implied.setdefault(dialect.name, set()).add(key)
             self._feed(events.QueueSeen(dialect.implied_spec(name)))
+
+
+def _age(obj: QueueObject) -> tuple[float, str]:
+    return obj.spec.created_s, obj.key
 
 
 def _problem(dialect: QueueDialect, served: WatchedKind | None) -> str:
