@@ -283,6 +283,17 @@ def test_a_status_that_was_written_wakes_nothing() -> None:
     assert scene.engine.queues.admissions.version > before
 
 
+def test_a_label_that_is_edited_during_a_bind_that_fails_counts() -> None:
+    scene = Scene(a_queue("red"))
+    pod = a_pod("p", gpus=1)
+    see(scene.engine, pod)
+    assert any(isinstance(made, Bind) for made in scene.decide())
+    see(scene.engine, replace(pod, queue="fairlead/red"))
+    failed = events.BindFailed(pod.uid, events.BindProblem.DENIED, "no")
+    scene.engine.handle(failed, now=0.0)
+    assert scene.report("red").pending_pods == 1
+
+
 # -- beginning and ending --------------------------------------------------------------------
 
 

@@ -111,8 +111,12 @@ class SchedulingQueue:
         self.observer = observer
         if observer is not None:
             for entry in {id(entry): entry for entry in self._entries.values()}.values():
-                for pod in _pending(entry.unit):
-                    observer.came(pod, entry.unit.key)
+                self._show(entry)
+
+    def _show(self, entry: Entry) -> None:
+        if self.observer is not None:
+            for pod in _pending(entry.unit):
+                self.observer.came(pod, entry.unit.key)
 
     def order_by_team(self, make: "Callable[[Iterator[int]], TeamPool] | None") -> None:
         """From now on; None: as the order of this queue says."""
@@ -386,6 +390,7 @@ class SchedulingQueue:
 
     def retry(self, entry: Entry, *, now: float) -> None:
         """It failed without a verdict: try again after its backoff."""
+        self._show(entry)  # its pods may have been edited meanwhile
         entry.errors += 1
         self._back_off_until(entry, entry.errors, now)
         if entry.unit.is_ready:
