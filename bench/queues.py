@@ -5,8 +5,9 @@ python bench/queues.py [--queues 1000] [--pods 20000] [--hostile]
 "fair shares" divides three resources among so many queues of one parent. "one change" has so many
 queues (in three levels) at their limits, with so many pending pods: the change itself and the turns
 that follow it, until the engine has nothing more to do. "drain" places pods of so many queues,
-without queues and with. `--hostile` has 10,000 queues, a chain of 1,000, a queue with 10,000 kinds
-of pods, long names and vast amounts: the longest turn of each.
+without queues and with. "refused" has a full cluster; each queue has its share. `--hostile`
+has 10,000 queues, a chain of 1,000, a queue with 10,000 kinds of pods, long names and vast amounts:
+the longest turn of each.
 """
 
 import argparse
@@ -168,6 +169,30 @@ def drain(queues: int, pods: int) -> None:
     print(f"  {without:.1f} µs a decision without, {with_:.1f} with: +{more:.1f} %")
 
 
+def refused(queues: int, nodes: int = 1000) -> None:
+    """The cluster is full, and each queue has its part of it and more pods that wait."""
+    print(f"refused, {queues} queues, {nodes} full nodes")
+    spent: dict[bool, float] = {}
+    for with_queues in (False, True):
+        engine = a_cluster(nodes)
+        if with_queues:
+            engine.handle(QueueKindSeen("fairlead", is_served=True), now=0.0)
+            engine.handle(QueueSeen(QueueSpec("fairlead/top")), now=0.0)
+        for number in range(queues if with_queues else 0):
+            engine.handle(QueueSeen(replace(a_queue(number), guaranteed=())), now=0.0)
+        for pod in pods_of(queues, 9 * nodes, queued=with_queues):
+            engine.handle(PodSeen(pod), now=0.0)
+        took: list[float] = []
+        for _ in range(9 * nodes):
+            start = time.process_time()
+            attempt = engine.decide(now=1.0)
+            if attempt and attempt.outcome is Outcome.UNSCHEDULABLE:
+                took.append(time.process_time() - start)
+        spent[with_queues] = 1e6 * sum(took) / len(took)
+        print(f"  {len(took)} refused: longest {1000 * max(took):.1f} ms")
+    print(f"  {spent[False]:.1f} µs a refusal without queues, {spent[True]:.1f} with")
+
+
 def longest(engine: Engine, events: Iterator[object], now: float) -> float:
     """Of a turn: one event, or one decision."""
     most = 0.0
@@ -254,6 +279,7 @@ def main() -> None:
     if not args.pods:
         return
     drain(args.queues, args.pods)
+    refused(args.queues)
 
 
 if __name__ == "__main__":

@@ -542,6 +542,16 @@ class Cluster:
             for held in self.held_on(node):
                 self.tenants.count_again(held)
 
+    def put_budget(self, key: str, budget: Budget | None) -> None:
+        """None: it is gone. If it protects less than before, pods may be evicted for others."""
+        old = self.budgets.get(key)
+        if budget is None:
+            self.budgets.pop(key, None)
+        else:
+            self.budgets[key] = budget
+        less = old is not None and (budget is None or budget.protects_less_than(old))
+        self.improved.add(Aspect.USAGE if less else NOTHING)
+
     # -- storage -----------------------------------------------------------------------------
 
     def put_storage(self, observed: StorageObject) -> None:

@@ -13,9 +13,12 @@ class Improvements:
 
     def __init__(self) -> None:
         self._bits: Bits = 0
+        #: Grows with each of them.
+        self.count = 0
 
     def add(self, aspects: Aspect) -> None:
         self._bits |= int(aspects)
+        self.count += 1
 
     def drain(self) -> Bits:
         """The aspects that were added since the last call."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fairlead.cluster.charges import ChargeOf
+from fairlead.cluster.holding_groups import HoldingGroups
 from fairlead.model.pods import Amounts, Pod
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Tenants:
         self._use: dict[str, TenantUse] = {}
         #: What each pod was counted as.
         self._charges: dict[str, Amounts] = {}
+        self._groups: HoldingGroups | None = None
         for held in holdings:
             held.tenant = None
             self.put(held)
@@ -73,10 +75,18 @@ class Tenants:
         """What the pod is counted as; nothing if it has no tenant."""
         return self._charges.get(uid, ())
 
+    def groups(self, holdings: Iterable["Holding"]) -> HoldingGroups:
+        """All holdings by tenant and priority; `holdings` are those that are there."""
+        if self._groups is None:
+            self._groups = HoldingGroups(holdings)
+        return self._groups
+
     def put(self, held: "Holding") -> None:
         tenant = held.tenant
         if tenant is None:
             tenant = held.tenant = self._tenant_of(held.pod)
+        if self._groups is not None:
+            self._groups.put(held)
         if not tenant:
             return
         charge = self._charges[held.pod.uid] = self._charge_of(held)
@@ -88,6 +98,8 @@ class Tenants:
             self._on_change(tenant, held, charge, +1)
 
     def take(self, held: "Holding") -> None:
+        if self._groups is not None:
+            self._groups.take(held.pod.uid)
         charge = self._charges.pop(held.pod.uid, None)
         if charge is None or not held.tenant:
             return

@@ -166,6 +166,7 @@ class Engine:
         )
         self.queues.know_gangs(self._gangs.spec_of)
         self._gangs.rooms.reclaim_for = self.queues.reclaim_for
+        self._gangs.rooms.reclaim_state = self.queues.reclaim_state
         self._pod_rooms = PodRooms(self.queue, self._requeuer, self._gangs.rooms)
         #: Planned starts.
         self.plans = Plans(
@@ -278,9 +279,9 @@ class Engine:
             case events.BindFailed():
                 return self._bind_failed(event, now)
             case events.BudgetSeen(budget):
-                self.cluster.budgets[budget.key] = budget
+                self.cluster.put_budget(budget.key, budget)
             case events.BudgetGone(key):
-                self.cluster.budgets.pop(key, None)
+                self.cluster.put_budget(key, None)
             case events.GangSeen(spec):
                 self._gangs.object_seen(spec, now)
                 self.queues.gang_seen(spec)

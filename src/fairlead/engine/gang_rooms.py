@@ -1,7 +1,7 @@
 """Other units make room for one that was refused: whole, all at once, and never in vain."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -17,8 +17,9 @@ from fairlead.engine.gang_trials import Filling, ordered
 from fairlead.engine.held_room import HeldRoom
 from fairlead.engine.in_flight import InFlight
 from fairlead.engine.instructions import ClearNomination, Evict, Instruction
-from fairlead.engine.queue_victims import ByQueue
+from fairlead.engine.queue_victims import ByQueue, victim_groups
 from fairlead.engine.requeuer import Requeuer
+from fairlead.engine.room_searches import SearchPace, UnfinishedSearches
 from fairlead.model.errors import PluginFault
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.disruption_units import (
@@ -45,10 +46,6 @@ P = TypeVar("P")
 #: Larger gangs evict no other pods: a search would take too long in one turn.
 MOST_PODS = 1000
 
-#: Work (see `Work.spent`) that searches may cost in a second, and at once.
-_WORK_PER_S = 200_000
-_MOST_AT_ONCE = 400_000
-
 #: The same for gangs with more different requests.
 MOST_REQUESTS = 64
 
@@ -56,26 +53,11 @@ NEVER = "the preemptionPolicy of a pod is Never"
 GROUP_NEVER = "the preemptionPolicy of its group is Never"
 TOO_LARGE = f"gangs of more than {MOST_PODS} pods evict no others"
 TOO_MANY_REQUESTS = f"gangs with more than {MOST_REQUESTS} different requests evict no others"
+NO_VICTIMS = "there is no pod that may be evicted for it"
 PAUSED = "room was made for it before, in vain; it waits before that is tried again"
 
 #: Places the gang in a trial; what comes of it.
 FillGang = Callable[[Trial], Filling]
-
-
-class SearchPace:
-    """Limits what searches cost over time, however many gangs ask for them."""
-
-    def __init__(self) -> None:
-        self._spent = 0.0
-        self._at_s = 0.0
-
-    def allows(self, now: float) -> bool:
-        self._spent = max(0.0, self._spent - (now - self._at_s) * _WORK_PER_S)
-        self._at_s = now
-        return self._spent < _MOST_AT_ONCE
-
-    def spend(self, work: int) -> None:
-        self._spent += work
 
 
 class GangRooms:
@@ -99,7 +81,10 @@ class GangRooms:
         self.held = HeldRoom(cluster)
         #: What the queue of a unit may reclaim; None without one.
         self.reclaim_for: Callable[[Unit], Reclaim | None] = lambda _unit: None
+        #: While this is equal, no queue may reclaim more or less.
+        self.reclaim_state: Callable[[], Hashable] = lambda: None
         self._pace = SearchPace()
+        self._unfinished = UnfinishedSearches()
 
     # -- looking -----------------------------------------------------------------------------
 
@@ -107,9 +92,10 @@ class GangRooms:
         self, gang: Gang, fill: FillGang, waited_s: float, now: float
     ) -> RoomOutcome[Filling]:
         """Which units could go so that the gang has what it needs. Nothing changes."""
-        if not gang.needed or not self._has_victims(gang):
+        reclaim = self._reclaim(gang)
+        if not gang.needed or (reclaim is None and not self._has_lower(gang)):
             return RoomOutcome(None)
-        if why := self._ineligible(gang, now):
+        if why := self._ineligible(gang, now) or self._without_victims(reclaim):
             return RoomOutcome(None, why)
 
         def search() -> RoomSearch[Filling]:
@@ -121,15 +107,25 @@ class GangRooms:
                 self._domains(gang, waited_s),
             )
 
-        return self._paced(search, now)
+        return self._paced(gang.key, search, now)
+
+    def state(self) -> Hashable:
+        """While this is equal, a search that was of no use is of none, except that time passes."""
+        return self._cluster.improved.count, self.reclaim_state()
+
+    def ineligible_pod(self, unit: Unit, now: float) -> str:
+        """Why a plain pod evicts no others, whatever there is to evict."""
+        if not unit.pod.preempts:
+            return NEVER
+        return PAUSED if self.held.is_paused(unit.key, now) else ""
 
     def search_for_pod(self, unit: Unit, now: float) -> RoomOutcome[Placed]:
         """The same for a plain pod."""
         pod, placement = unit.pod, self._placements[unit.pod.scheduler]
-        if not pod.preempts:
-            return RoomOutcome(None, NEVER)
-        if self.held.is_paused(unit.key, now):
-            return RoomOutcome(None, PAUSED)
+        if why := self.ineligible_pod(unit, now):
+            return RoomOutcome(None, why)
+        if why := self._without_victims(self._reclaim(unit)):
+            return RoomOutcome(None, why)
 
         def place(_: Trial) -> Placed | None:
             verdict = placement.place(pod, evicts=False)
@@ -139,17 +135,23 @@ class GangRooms:
             kind = PodKind(placement.request(pod), 1, placement.reachable(pod))
             return self._search(unit, [kind], place, now)
 
-        return self._paced(search, now)
+        return self._paced(unit.key, search, now)
 
-    def _paced(self, search: Callable[[], RoomSearch[P]], now: float) -> RoomOutcome[P]:
+    def _paced(self, key: str, begin: Callable[[], RoomSearch[P]], now: float) -> RoomOutcome[P]:
         if not self._pace.allows(now):
             return RoomOutcome(None, cut_short=True)
         before = self._cluster.work.spent
         try:
+            state = self.state()
+            search = self._unfinished.take(key, state, now) or begin()
             with self._cluster.trial() as trial:
-                return search().search(trial)
+                found = search.search(trial)
         except PluginFault as error:
             return RoomOutcome(None, str(error))
+        else:
+            if found.cut_short and search.may_go_on:
+                self._unfinished.put(key, search, state, now)
+            return found
         finally:
             self._pace.spend(self._cluster.work.spent - before)
 
@@ -161,7 +163,7 @@ class GangRooms:
         now: float,
         domains: LevelCodes | None = None,
     ) -> RoomSearch[P]:
-        preemptor = replace(unit.pod, priority=unit.priority)
+        preemptor = _preemptor(unit)
         utc_s, rule = self._utc_s(now), self._rule(unit, preemptor, now)
         units = DisruptionUnits(
             self._cluster, rule, utc_s, self._in_flight.gangs, self.held.goes_for
@@ -174,7 +176,7 @@ class GangRooms:
         rule: VictimRule = ByLowerPriority(self._cluster, preemptor)
         if reclaim is not None:
             rule = ByQueue(self._cluster, reclaim, self._utc_s(now))
-        return WithinBudgets(self._cluster, rule)
+        return WithinBudgets(self._cluster, rule, self.held.goes_for)
 
     def _reclaim(self, unit: Unit) -> Reclaim | None:
         """With what was decided and has not happened yet."""
@@ -192,14 +194,15 @@ class GangRooms:
                 reclaim.promise(held.tenant, tenants.charge(uid), -1)
         return reclaim
 
-    def _has_victims(self, unit: Unit) -> bool:
-        """Whether there may be any pod that may go."""
-        if self.reclaim_for(unit) is not None:
-            return True
-        return self._has_lower(replace(unit.pod, priority=unit.priority))
+    def _without_victims(self, reclaim: Reclaim | None) -> str:
+        """A queue that has its share reclaims nothing: most searches need not begin."""
+        if reclaim is None or reclaim.has_victims(victim_groups(self._cluster)):
+            return ""
+        return NO_VICTIMS
 
-    def _has_lower(self, preemptor: Pod) -> bool:
+    def _has_lower(self, unit: Unit) -> bool:
         """Whether there is any pod that may go."""
+        preemptor = _preemptor(unit)
         limit = self._cluster.eviction_rule.priority_limit(preemptor)
         self._cluster.evictable(preemptor)
         return limit is None or bool(self._cluster.priorities_below(limit))
@@ -213,12 +216,11 @@ class GangRooms:
             return reclaim.is_due(reclaim.key)
         if not isinstance(gang, Gang) or not gang.needed:
             return False
-        preemptor = replace(gang.pod, priority=gang.priority)
-        if self._ineligible(gang, now) or not self._has_lower(preemptor):
+        if self._ineligible(gang, now) or not self._has_lower(gang):
             return False
         kinds = self._counted(gang, lambda _: self._cluster.nodes.all())
         free = FreeAmounts(self._cluster, kinds, None)
-        reach = free.with_evicted(self._cluster.evictable(preemptor))
+        reach = free.with_evicted(self._cluster.evictable(_preemptor(gang)))
         return all(
             int(fitting_pods(reach, needs, kind.count).sum()) >= kind.count
             for kind, needs in zip(kinds, free.needs, strict=True)
@@ -338,6 +340,10 @@ class GangRooms:
     def tend(self, now: float) -> None:
         for key in self.held.overdue(now):
             self._try_again(key)
+
+
+def _preemptor(unit: Unit) -> Pod:
+    return replace(unit.pod, priority=unit.priority)
 
 
 def _succeeded(filling: Filling) -> Filling | None:

@@ -1,9 +1,10 @@
 """Who may be evicted where there are queues of teams, by searches and despite nominations."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.holding_groups import TenantGroups
 from fairlead.cluster.priority_sums import AmountsByRow, sum_by_row
 from fairlead.model.consolidation import time_of
 from fairlead.model.pods import Amounts, Pod
@@ -22,19 +23,28 @@ class ByQueue:
 
     def may_evict(self, pod: Pod) -> bool:
         held = self._cluster.holdings.get(pod.uid)
-        about = (held.tenant or "") if held else "", pod.priority
-        found = self._known.get(about)
+        return self._may_go((held.tenant or "") if held else "", pod.priority)
+
+    def _may_go(self, key: str, priority: int) -> bool:
+        found = self._known.get((key, priority))
         if found is None:
-            found = self._known[about] = self._reclaim.may_evict(*about)
+            found = self._known[key, priority] = self._reclaim.may_evict(key, priority)
         return found
 
     def levels(self) -> Sequence[AmountsByRow]:
         cluster, vector = self._cluster, self._cluster.columns.vector
-        cluster.work.pods += len(cluster.holdings)
+        victims = [
+            held
+            for key, priorities in victim_groups(cluster).items()
+            for its, group in priorities.items()
+            if self._may_go(key, its)
+            for held in group.values()
+        ]
+        cluster.work.pods += len(victims)
         counted = [
             (row, vector(held.amounts))
-            for held in cluster.holdings.values()
-            if self.may_evict(held.pod) and (row := cluster.row_of.get(held.node)) is not None
+            for held in victims
+            if (row := cluster.row_of.get(held.node)) is not None
         ]
         return [sum_by_row(cluster.columns, counted)]
 
@@ -72,6 +82,12 @@ class ByQueue:
             return True
         started = [time_of(held.pod.started) for held in unit.held]
         return all(each is not None and self._utc_s - each >= least_s for each in started)
+
+
+def victim_groups(cluster: Cluster) -> Mapping[str, TenantGroups]:
+    """What is held, by queue and priority."""
+    tenants = cluster.tenants
+    return tenants.groups(cluster.holdings.values()).by_tenant if tenants else {}
 
 
 class AmongQueues:

@@ -4,7 +4,7 @@ Nothing is counted before there is a queue, or a pod names one that could be the
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import replace
 
 from fairlead.cluster.cluster import Cluster
@@ -75,6 +75,10 @@ class Queues:
         self._named: set[str] = set()
         #: Queues that have changed, or were above others, since pods were last looked at.
         self._changed: set[str] = set()
+        #: Queues whose use has changed in a trial.
+        self._tried: set[str] = set()
+        #: Grows when a pod is counted for a queue, or for one no longer.
+        self._counted = 0
         #: Queues whose use has changed, and since when that was not looked at.
         self._touched: set[str] = set()
         self._touched_s = 0.0
@@ -221,7 +225,7 @@ class Queues:
 
     def _end(self) -> None:
         self.is_active = self._unresolved = False
-        for keys in (self._changed, self._unsorted, self._touched):
+        for keys in (self._changed, self._unsorted, self._touched, self._tried):
             keys.clear()
         self._cluster.eviction_rule = ByPriority()
         self._cluster.tenants = None
@@ -240,8 +244,12 @@ class Queues:
         self.used.add(key, charge, change)
         self.order.held_changed(key, held.pod, charge, change)
         moved = self.asked.hold(held.pod.uid, is_held=change > 0, key=key)
+        if self._cluster.in_trial:  # shares stay as they are, until it is known what came of it
+            self._tried.add(key)
+            return
+        self._counted += 1
         self._touch(key, asks_as_before=moved == charge)
-        if change < 0 and not self._cluster.in_trial:
+        if change < 0:
             self._free_above(key)
 
     def _change(self, key: str, *, reshaped: bool) -> None:
@@ -287,6 +295,8 @@ class Queues:
     def settle(self) -> None:
         """Before anything is decided: what queues there are, and whose pods are."""
         self._look_at_changed()
+        while self._tried:
+            self._touch(self._tried.pop())
         if self.order.look(self._now) and self.order.not_lent:
             self._free(*self._queue.held_back)  # there is more or less beside what is kept
         if not self._unresolved:
@@ -406,6 +416,11 @@ class Queues:
         lower = own is not None and own.reclaims is Victims.LOWER_PRIORITY
         below = unit.priority if unit and lower else None
         return UnreclaimableUse(self._cluster, self.tree, utc_s, below).of(keys) if keys else {}
+
+    def reclaim_state(self) -> Hashable:
+        """While this is equal, no queue may reclaim more or less."""
+        self.order.shares.refresh()
+        return self.tree.revision, self.order.shares.moves, self._counted
 
     def why(self, pod: Pod) -> QuotaRefusal | None:
         """Why its queue holds a pending pod back, or the gang that it belongs to."""

@@ -32,3 +32,11 @@ class Budget:
             and bool(self.selector.lines)
             and self.selector.matches(pod.labels)
         )
+
+    def protects_less_than(self, other: "Budget") -> bool:
+        """Whether pods may be evicted now that might not be by the other one; perhaps none."""
+        return (
+            self.allowed > other.allowed
+            or self.selector != other.selector
+            or not self.disrupted <= other.disrupted
+        )

@@ -22,7 +22,8 @@ from fairlead.model.pods import Pod
 #: What a pod loses for each of its GPUs however short it ran: it has to start again.
 _RESTART_S = 60.0
 
-#: What it costs to weigh a pod (see `Work.spent`).
+#: What it costs to look at a pod (see `Work.spent`), and to weigh one.
+_WORK_TO_LOOK = 3
 _WORK_PER_POD = 10
 
 #: Priorities, the lowest first, that are told apart before nodes are looked at.
@@ -127,17 +128,26 @@ class ByLowerPriority:
 class WithinBudgets:
     """A rule that also keeps to disruption budgets, as the Eviction API does."""
 
-    def __init__(self, cluster: Cluster, rule: VictimRule) -> None:
+    def __init__(self, cluster: Cluster, rule: VictimRule, going: Collection[str] = ()) -> None:
+        """`going`: uids of pods that are evicted already."""
         self._work = cluster.work
         self._rule = rule
+        self._going = going
         self._budgets: dict[str, list[Budget]] = {}
         for budget in cluster.budgets.values():
             self._budgets.setdefault(budget.namespace, []).append(budget)
         self._protecting: dict[str, tuple[Budget, ...]] = {}
         self._used: Counter[str] = Counter()
-        self.may_evict = rule.may_evict
         self.levels = rule.levels
         self.weight = rule.weight
+
+    def may_evict(self, pod: Pod) -> bool:
+        if not self._rule.may_evict(pod):
+            return False
+        if not self._budgets or pod.deleting or pod.uid in self._going:
+            return True
+        budgets = self._budgets_of(pod)
+        return not budgets or (len(budgets) == 1 and budgets[0].allowed > 0)
 
     def allows(self, unit: DisruptionUnit) -> bool:
         if not self._rule.allows(unit):
@@ -203,7 +213,7 @@ class DisruptionUnits:
 
     def _on(self, row: int) -> Iterable[DisruptionUnit]:
         held = self._cluster.held_on(self._cluster.node_at(row).name)
-        self._cluster.work.pods += _WORK_PER_POD * len(held)
+        self._cluster.work.pods += _WORK_TO_LOOK * len(held)
         may_evict = self.rule.may_evict
         units = (self._unit_of(each) for each in held if may_evict(each.pod))
         return {unit.key: unit for unit in units if unit is not None}.values()
@@ -240,6 +250,7 @@ class DisruptionUnits:
     def _single(self, held: Holding) -> DisruptionUnit:
         pod = held.pod
         gang = pod.gang.gang if pod.gang else ""
+        self._cluster.work.pods += _WORK_PER_POD - _WORK_TO_LOOK
         return self._weighed(pod.uid, (held,), gang, pod.priority, -_rank(held)[0])
 
     def _whole(self, key: str, unit: GangUnit) -> DisruptionUnit | None:

@@ -80,9 +80,15 @@ class RoomSearch(Generic[P]):
         present = cluster.nodes.present()
         self._domains = np.where(present, 0 if domains is None else domains, -1)
         self._start = cluster.work.spent
+        self._barren: set[int] = set()
 
     def search(self, trial: Trial) -> RoomOutcome[P]:
-        """The trial is left as it was."""
+        """The trial is left as it was.
+
+        One that was cut short goes on if it is called again while nothing has changed: rows that
+        were of no use are not looked at again, and units that were weighed are known.
+        """
+        self._start = self._cluster.work.spent
         levels = [self._amounts.with_evicted(table) for table in self._units.rule.levels()]
         room = [self._room(levels[-1], at) for at in range(len(self._kinds))]
         sums = [self._by_domain(each) for each in room]
@@ -101,6 +107,11 @@ class RoomSearch(Generic[P]):
             return RoomOutcome(plan)
         cut_short = self._is_spent or self._units.left_out
         return RoomOutcome(None, "" if cut_short else "no set of them is enough", cut_short)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Not if units were left out that may come back without a change of anything else."""
+        return not self._units.left_out
 
     @property
     def _is_spent(self) -> bool:
@@ -179,6 +190,7 @@ class RoomSearch(Generic[P]):
                 self._amounts,
                 work_until=self._start + _MOST_WORK,
                 most=_MOST_EVICTED,
+                barren=self._barren,
             )
             is_enough = packing.pack(self._kinds, rows[:most])
             packing.release()

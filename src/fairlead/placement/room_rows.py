@@ -5,7 +5,7 @@ amounts go, and a trial decides. Rows are filled one pod at a time, each time wh
 least; a gang that is evicted for one row makes room on others as well.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
@@ -111,6 +111,8 @@ class RoomRows:
     work_until: int = 0
     #: No more pods are evicted.
     most: int = 0
+    #: Rows that have no room for the first pods whatever is evicted; more are added.
+    barren: set[int] = field(default_factory=set)
     _free: dict[int, list[int]] = field(default_factory=dict)
     _gone: set[str] = field(default_factory=set)
 
@@ -118,7 +120,8 @@ class RoomRows:
         """Chooses units so that the pods have room on the rows; whether that is possible."""
         for kind, needs in zip(kinds, self.amounts.needs, strict=True):
             own = [int(row) for row in rows if kind.rows[row]]
-            if not self._pack(needs, kind.count, own):
+            barren = self.barren if kind is kinds[0] else set()
+            if not self._pack(needs, kind.count, own, barren):
                 return False
         return True
 
@@ -129,15 +132,11 @@ class RoomRows:
             total = total.plus(unit.cost)
         return total
 
-    def _pack(self, needs: tuple[int, ...], count: int, rows: Sequence[int]) -> bool:
+    def _pack(
+        self, needs: tuple[int, ...], count: int, rows: Sequence[int], barren: set[int]
+    ) -> bool:
         place = {row: at for at, row in enumerate(rows)}
-        steps: list[tuple[Cost, int, int]] = []
-        for at, row in enumerate(rows):
-            if self.cluster.work.spent > self.work_until:
-                break
-            if first := self._step(row, needs):
-                steps.append((first[0], at, row))
-        heapify(steps)
+        steps = self._first_steps(needs, place, barren)
         while count and steps and len(self._gone) <= self.most:
             cost, at, row = heappop(steps)
             step = self._step(row, needs)
@@ -155,6 +154,23 @@ class RoomRows:
             if again := self._step(row, needs):
                 heappush(steps, (again[0], at, row))
         return not count
+
+    def _first_steps(
+        self, needs: tuple[int, ...], place: Mapping[int, int], barren: set[int]
+    ) -> list[tuple[Cost, int, int]]:
+        """As a heap."""
+        steps: list[tuple[Cost, int, int]] = []
+        for row, at in place.items():
+            if row in barren:
+                continue
+            if self.cluster.work.spent > self.work_until:
+                break
+            if first := self._step(row, needs):
+                steps.append((first[0], at, row))
+            else:
+                barren.add(row)
+        heapify(steps)
+        return steps
 
     def _free_on(self, row: int) -> list[int]:
         found = self._free.get(row)

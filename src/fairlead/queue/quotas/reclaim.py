@@ -76,6 +76,16 @@ class Reclaim:
             return False
         return self.is_due(pair[0])
 
+    def has_victims(self, groups: Mapping[str, Iterable[int]]) -> bool:
+        """Whether a unit may go, of queues with these priorities of pods; as `may_evict` says."""
+        if self.is_due(self.key):
+            candidates: Iterable[str] = groups
+        else:  # none of a queue that shares with this one
+            unknown = groups.keys() - self._tree.keys()
+            related = (*self._tree.lineage(self.key), *self._tree.beneath(self.key))
+            candidates = (*unknown, *(key for key in related if key in groups))
+        return any(self.may_evict(key, its) for key in candidates for its in groups[key])
+
     def pair(self, key: str) -> tuple[str, str] | None:
         """This queue, or one above it, and the same of the other, under the same parent."""
         if key not in self._pairs:

@@ -47,6 +47,8 @@ class FairShares:
         self.root = ShareNode(_OWN_UNITS, None)
         #: Queues whose shares have changed since this was last cleared.
         self.changed: set[str] = set()
+        #: Grows when a share changes.
+        self.moves = 0
 
     # -- what changes ------------------------------------------------------------------------
 
@@ -138,8 +140,12 @@ class FairShares:
     def _share(self, node: ShareNode, resource: str, share: float) -> None:
         if node.shares.get(resource) != share:
             node.shares[resource] = share
-            self.changed.add(node.key)
+            self._note(node)
             self._mark(node, resource)
+
+    def _note(self, node: ShareNode) -> None:
+        self.changed.add(node.key)
+        self.moves += 1
 
     # -- what is asked -----------------------------------------------------------------------
 
@@ -158,6 +164,7 @@ class FairShares:
             node = self._nodes[key] = ShareNode(spec, parent)
             node.past = past.get(key, 0.0)
         self.changed.update(self._nodes)
+        self.moves += 1
         for node in reversed([self.root, *self._nodes.values()]):
             self._mark(node, *self.totals)
             if node.parent is not None:
@@ -198,7 +205,7 @@ class FairShares:
         self._nodes[key] = ShareNode(spec, parent)
         self._mark(parent, *self.totals)
         self._count(self._nodes[key])
-        self.changed.add(key)
+        self._note(self._nodes[key])
 
     def _move(self, node: ShareNode, parent: ShareNode | None) -> None:
         before = node.parent
@@ -210,7 +217,7 @@ class FairShares:
                 self._mark(level, *self.totals)
                 for resource in self.totals:
                     self._raise(level, resource)
-        self.changed.add(node.key)
+        self._note(node)
 
     def _asked(self, key: str) -> dict[str, int]:
         used, pending = self._used.own(key), self._pending.own(key)
@@ -251,7 +258,7 @@ class FairShares:
             and parent.rule is Sharing.CONTINUOUS
         ):
             node.shares[resource] = node.most[resource]
-            self.changed.add(node.key)
+            self._note(node)
         else:
             self._mark(parent, resource)
 

@@ -5,7 +5,7 @@ time being, with a problem: its units wait with that sentence, and what they hol
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, KeysView, Mapping
 
 from fairlead.model.queues import GPUS_OF_MODEL, QueueSpec
 from fairlead.queue.quotas.shape import TreeShape
@@ -63,6 +63,10 @@ class QueueTree:
     def version(self) -> int:
         """Grows when a lineage may have changed."""
         return self.shape.version
+
+    def keys(self) -> KeysView[str]:
+        """In no order."""
+        return self._specs.keys()
 
     def get(self, key: str) -> QueueSpec | None:
         return self._specs.get(key)
