@@ -219,6 +219,7 @@ SWITCHED = {
     "crds.install": {
         "CustomResourceDefinition/schedulerepochs.fairlead.dev",
         "CustomResourceDefinition/queues.fairlead.dev",
+        "CustomResourceDefinition/reservations.fairlead.dev",
     },
     "networkPolicy.enabled": {"NetworkPolicy/fairlead", "NetworkPolicy/fairlead-webhook"},
     "podDisruptionBudget.enabled": {

@@ -18,7 +18,8 @@ _ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 def install(plane: ControlPlane) -> None:
     """Returns when queues can be created."""
-    (kind,) = manifests.documents(manifests.CRDS, "queues")
+    kinds = manifests.documents(manifests.CRDS, "queues")
+    kind = next(each for each in kinds if each["metadata"]["name"] == _NAME)
     status, said = plane.api("POST", _CRDS, kind)
     assert status in (201, 409), said
     served.until(lambda: _is_listed(plane), "queues are served")

@@ -98,6 +98,8 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
     for user, name in ((SCHEDULER, "fairlead"), (WEBHOOK, "fairlead-webhook")):
         rights = granted(release.get("clusterrole", name), release.get("role", name))
         queues = granted(release.get("clusterrole", f"{name}-queues"))
+        if user == SCHEDULER:
+            queues |= granted(release.get("clusterrole", f"{name}-advance"))
         used = audited.used(user)
         assert audited.refused(user) == []
         assert used - rights - queues == set(), "used, though not granted"
@@ -151,9 +153,9 @@ def test_default_spreading_needs_only_the_rights_that_its_value_adds(
 
 
 def _always(release: Release) -> set[Permission]:
-    """Rights of the scheduler whatever it does: the kind of queues is part of the chart."""
-    queues = release.get("clusterrole", "fairlead-queues")
-    return granted(release.get("clusterrole"), release.get("role"), queues)
+    """Rights of the scheduler whatever it does: kinds of our own are part of the chart."""
+    kinds = [release.get("clusterrole", f"fairlead-{name}") for name in ("queues", "advance")]
+    return granted(release.get("clusterrole"), release.get("role"), *kinds)
 
 
 def test_gangs_need_only_the_rights_of_their_own_role(

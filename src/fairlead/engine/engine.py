@@ -254,8 +254,12 @@ class Engine:
                 for uid in releases.confirmed(self.cluster, node):
                     self.cluster.release(uid)
                 self.cluster.trust(f"node/{node.name}")
+                if self.plans.advance:
+                    self.plans.advance.node_seen(node)
             case events.NodeGone(name):
                 self.cluster.remove_node(name)
+                if self.plans.advance:
+                    self.plans.advance.node_gone(name)
                 self.cluster.trust(f"node/{name}")
             case events.InventorySeen(name, source, inventory):
                 self.cluster.put_inventory(name, source, inventory)
@@ -299,6 +303,10 @@ class Engine:
                 self._gangs.rooms.limits_changed()
             case events.QueueKindSeen(dialect, is_served, problem):
                 self.queues.kind_seen(dialect, problem, is_served=is_served)
+            case events.AdvanceSeen(reservation):
+                self.plans.advance_seen(reservation)
+            case events.AdvanceGone(name):
+                self.plans.advance_gone(name)
             case events.TopologySeen(key, topology):
                 self._gangs.topology_seen(key, topology, now)
             case events.HyperNodeSeen(name, hyper_node):
@@ -351,6 +359,8 @@ class Engine:
         """What time alone brings about: limits that have passed, and reports that are due."""
         wall_s = now + self.wall_offset_s
         made = [*self._gangs.tend(now), *self.queues.tend(now, wall_s)]
+        if self.plans.advance:
+            made += self.plans.tend(now)
         if not self._gangs.has_more:
             made += self._consolidation.tend(now, wall_s)
         return made

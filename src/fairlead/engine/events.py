@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from fairlead.model.advance import AdvanceReservation
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.gangs import GangSpec
@@ -265,6 +266,20 @@ class QueueKindSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class AdvanceSeen:
+    """An advance reservation was added or changed."""
+
+    reservation: AdvanceReservation
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceGone:
+    """An advance reservation is gone."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class TopologySeen:
     """An object that lists levels of the topology was added or changed, or (None) is gone."""
 
@@ -353,6 +368,8 @@ Event = (
     | GangSeen
     | GangGone
     | GangKindSeen
+    | AdvanceSeen
+    | AdvanceGone
     | QueueSeen
     | QueueGone
     | QueueKindSeen

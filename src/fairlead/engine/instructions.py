@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
+from fairlead.model.advance import AdvanceStatus
 from fairlead.model.gangs import GangSpec, GangStatus
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
@@ -155,6 +156,14 @@ class QueueStatusChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class AdvanceStatusChanged:
+    """Write the status of the object of an advance reservation."""
+
+    name: str
+    status: AdvanceStatus
+
+
+@dataclass(frozen=True, slots=True)
 class FindFinished:
     """Show the engine the members of the gang that have succeeded, as pods that were seen."""
 
@@ -188,6 +197,7 @@ Instruction = (
     | Decline
     | GangStatusChanged
     | QueueStatusChanged
+    | AdvanceStatusChanged
     | FindFinished
     | AttemptCrashed
 )

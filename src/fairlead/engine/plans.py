@@ -13,16 +13,19 @@ import numpy as np
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.cluster import Cluster
+from fairlead.engine.advance import AdvanceReservations
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.backfill.attempts import LimitedAttempts
 from fairlead.engine.backfill.ends import Ends, KnowsRunTimes
 from fairlead.engine.backfill.futures import Plan, UnitKey
-from fairlead.engine.backfill.limits import PLANNED, Limit, Limits, delay_refusal
+from fairlead.engine.backfill.limits import PLANNED, Limit, Limits, delay_refusal, reserved_refusal
 from fairlead.engine.backfill.plan_book import PlanBook
 from fairlead.engine.backfill.planner import Planner
+from fairlead.engine.instructions import Instruction
 from fairlead.engine.queues import Queues
-from fairlead.engine.reasons import WAITING_FOR_PLANNED_START
+from fairlead.engine.reasons import WAITING_FOR_PLANNED_START, WAITING_FOR_RESERVATION
 from fairlead.engine.requeuer import Requeuer
+from fairlead.model.advance import AdvanceReservation
 from fairlead.model.backfill import BackfillMode, BackfillTerms, PlannedStart
 from fairlead.model.pods import Pod
 from fairlead.placement.place import Placement
@@ -58,7 +61,11 @@ class Plans:
         self._order = None if order is None or isinstance(order, PrioritySort) else order
         self._utc_s = utc_s
         self._ends = Ends(cluster, run_times, terms, utc_s)
-        planner = Planner(cluster, placements, requeuer.beyond_quota, self._ends, terms)
+        #: Nodes that people keep free.
+        self.advance = AdvanceReservations(cluster, self._ends, self._queues_of, utc_s)
+        planner = Planner(
+            cluster, placements, requeuer.beyond_quota, self._ends, terms, self.advance
+        )
         self._book = PlanBook(cluster, queue, planner, terms, self._mode_of)
         self._queues = queues
         #: Of queues with a mode of their own.
@@ -74,9 +81,33 @@ class Plans:
         """Plans begin or end with the configuration, and with queues that ask for them."""
         modes = {self._terms.mode, *self._modes.values()}
         self.is_enabled = modes != {BackfillMode.NONE}
-        self._requeuer.open_rows = self._open_rows if self.is_enabled else None
-        self._requeuer.more_of_class = self._more_of_class if self.is_enabled else None
+        limits = self.is_enabled or bool(self.advance)
+        self._requeuer.open_rows = self._open_rows if limits else None
+        self._requeuer.more_of_class = self._more_of_class if limits else None
         self._requeuer.sort_again()
+
+    def advance_seen(self, reservation: AdvanceReservation) -> None:
+        if self.advance.seen(reservation):
+            self._switch()
+
+    def advance_gone(self, name: str) -> None:
+        self.advance.gone(name)
+        self._switch()
+        self._requeuer.freed.add(PLANNED)
+
+    def tend(self, now: float) -> list[Instruction]:
+        """Reservations begin and end."""
+        self._now = now
+        made = self.advance.tend(now)
+        if self.advance.has_freed:
+            self.advance.has_freed = False
+            self._requeuer.freed.add(PLANNED)
+        return made
+
+    def _queues_of(self, pod: Pod) -> Sequence[str]:
+        """The queue of the pod and those above it."""
+        tree, key = self._queues.tree, self._queues.of(pod)
+        return tree.lineage(key) if key in tree else ()
 
     def queue_seen(self, key: str, mode: BackfillMode | None) -> None:
         """The object of a queue says how starts of its units are planned; None: it does not."""
@@ -96,15 +127,15 @@ class Plans:
     def _mode_of(self, unit: Unit) -> tuple[str, BackfillMode]:
         """Of the nearest queue with a mode."""
         if self._modes:
-            tree, key = self._queues.tree, self._queues.of(unit.pod)
-            for each in tree.lineage(key) if key in tree else ():
+            for each in self._queues_of(unit.pod):
                 if each in self._modes:
                     return each, self._modes[each]
         return "", self._terms.mode
 
     @property
     def are_made(self) -> bool:
-        return bool(self._book)
+        """Whether a unit may have to leave room free."""
+        return bool(self._book) or bool(self.advance)
 
     def __iter__(self) -> Iterator[PlannedStart]:
         return (plan.planned for plan in self._book)
@@ -138,12 +169,13 @@ class Plans:
 
     def due_s(self) -> float | None:
         """When a unit is to start, or is late."""
-        return self._book.due_s()
+        times = self._book.due_s(), self.advance.due_s()
+        return min((at_s for at_s in times if at_s is not None), default=None)
 
     def tried(self, entry: Entry, attempt: Attempt) -> None:
         """A unit was tried: if no node fits it, or it would delay another, it may get a plan."""
         if attempt.outcome is Outcome.HELD_BACK:
-            if entry.held_back_as != WAITING_FOR_PLANNED_START:
+            if entry.held_back_as not in (WAITING_FOR_PLANNED_START, WAITING_FOR_RESERVATION):
                 return
         elif attempt.outcome is not Outcome.UNSCHEDULABLE:
             return
@@ -159,28 +191,34 @@ class Plans:
 
     def _more_of_class(self, unit: Unit) -> str:
         """What makes a difference to planned starts, and is not part of a request."""
-        return f"|{self._ends.run_s(unit)}|{self._ends.is_filler(unit.pod):d}"
+        filler, admitted = self._ends.is_filler(unit.pod), self.advance.admitted(unit)
+        return f"|{self._ends.run_s(unit)}|{filler:d}|{admitted}"
 
     # -- which units may start ---------------------------------------------------------------
 
     def limit(self, entry: Entry, now: float) -> Limit | None:
         """What the unit must leave free; None: nothing."""
         unit, mark = entry.unit, self._cluster.changes.mark
-        plans = self._hindered(unit, self._order_of(entry), now)
-        if not plans:
+        run_s = self._ends.run_s(unit)
+        end_s = float("inf") if run_s is None else now + run_s + self._terms.margin_s
+        plans = self._hindered(unit, self._order_of(entry), end_s) if self._book else []
+        closed = self.advance.closed(unit, now, end_s) if self.advance else None
+        if not plans and closed is None:
             return None
         pods = self._different(unit)
         rows, strict = self._limits.rows(plans, pods, self._fits(pods), now)
         self._book.nothing_changed(mark)
+        if closed is not None:
+            rows, strict = rows & ~closed[0], strict & ~closed[0]
+        if not plans:
+            return Limit(rows, strict, plans, reserved_refusal(closed[1] if closed else 0.0))
         first_s = min(plan.start_s for plan, _ in plans)
         return Limit(rows, strict, plans, delay_refusal(self._utc_s(first_s)))
 
     def _hindered(
-        self, unit: Unit, order: UnitKey, now: float
+        self, unit: Unit, order: UnitKey, end_s: float
     ) -> list[tuple[Plan, Sequence[Plan]]]:
         """Plans of units before it that it could delay, each with those before."""
-        run_s = self._ends.run_s(unit)
-        end_s = float("inf") if run_s is None else now + run_s + self._terms.margin_s
         return [
             (plan, self._book.before(plan))
             for plan in self._book
@@ -201,7 +239,7 @@ class Plans:
 
     def _open_rows(self, unit: Unit) -> NodeMask | None:
         """The rows that a waiting unit may use; None: all."""
-        if not self._book:
+        if not self.are_made:
             return None
         entry = self._queue.gang(unit.key) or self._queue.get(unit.key)
         limit = self.limit(entry, self._now) if entry else None

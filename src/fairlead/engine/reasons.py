@@ -8,3 +8,5 @@ WAITING_FOR_GANG = "WaitingForGang"
 WAITING_FOR_TOPOLOGY = "WaitingForTopology"
 #: It would fit now, but would delay a unit whose start is planned.
 WAITING_FOR_PLANNED_START = "WaitingForPlannedStart"
+#: It would fit now, but on nodes that are reserved before it ends.
+WAITING_FOR_RESERVATION = "WaitingForReservation"

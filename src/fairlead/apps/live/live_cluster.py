@@ -13,6 +13,7 @@ import msgspec
 
 from fairlead.apps.run.watches import UNFINISHED
 from fairlead.engine.events import (
+    AdvanceSeen,
     BudgetSeen,
     Event,
     GangSeen,
@@ -25,6 +26,7 @@ from fairlead.engine.events import (
     ServerKnown,
     StorageSeen,
 )
+from fairlead.kube.advance import ADVANCE, decode_advance
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
 from fairlead.kube.errors import ApiError
@@ -103,6 +105,8 @@ async def events(
         yield event
     async for event in _queue_objects(client, queues):
         yield event
+    async for event in _advance_objects(client):
+        yield event
     understand = partial(
         decode_pod, behaviour=behaviour, gang_dialects=gangs, queue_dialects=queues
     )
@@ -147,6 +151,16 @@ async def _queue_objects(client: Client, queues: QueueDialects) -> AsyncIterator
                 async for seen in _list(client, kind.path(version), decode):
                     yield QueueSeen(seen.spec)
                 yield QueueKindSeen(dialect.name, is_served=True)
+
+
+async def _advance_objects(client: Client) -> AsyncIterator[Event]:
+    """Where the kind is served and the user may list it."""
+    with suppress(ApiError):
+        version = (await served_versions(client, [ADVANCE])).get(ADVANCE, "")
+        if version:
+            with suppress(NotListed):
+                async for seen in _list(client, ADVANCE.path(version), decode_advance):
+                    yield AdvanceSeen(seen.reservation)
 
 
 async def _list(

@@ -206,6 +206,7 @@ _SEEN = (
     events.BudgetSeen,
     events.GangSeen,
     events.QueueSeen,
+    events.AdvanceSeen,
 )
 
 _DOING = {
@@ -235,6 +236,8 @@ def _name_of(event: events.Event) -> _Name:
             about = spec.key
         case events.QueueSeen(queue):
             about = queue.key
+        case events.AdvanceSeen(reservation):
+            about = reservation.name
         case events.NamespaceSeen(name) | events.NodeGone(name):
             about = name
         case _:

@@ -11,6 +11,7 @@ from typing import Any, assert_never
 import structlog
 
 from fairlead.apps.decision_log.recording import DecisionLog, RecordedEngine
+from fairlead.apps.run.advance_watches import AdvanceWatches
 from fairlead.apps.run.containment import Containment
 from fairlead.apps.run.ended_runs import EndedRuns
 from fairlead.apps.run.finished_members import FinishedMembers
@@ -31,6 +32,7 @@ from fairlead.apps.run.watches import Watches
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import Engine
 from fairlead.engine.reasons import SCHEDULER_ERROR
+from fairlead.kube.advance import AdvanceStatusWriter
 from fairlead.kube.bind_encoder import DialectEncoder
 from fairlead.kube.errors import ApiError
 from fairlead.kube.failures import Failures
@@ -88,6 +90,7 @@ _Part = (
     Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
     | Readings | KubeletRejections | ReservationCare | GangWatches | GangStatusWriter
     | FinishedMembers | QueueWatches | QueueStatusWriter | EndedRuns | RunTimeStore
+    | AdvanceWatches | AdvanceStatusWriter
 )  # fmt: skip
 
 
@@ -179,6 +182,13 @@ class Scheduler:
             self._containment.supervise,
             QueueStatusWriter(writer),
             serves=self._served,
+        )
+        self._advance = AdvanceWatches(
+            client,
+            self._feed,
+            self._containment.supervise,
+            AdvanceStatusWriter(writer),
+            is_on=bool(profiles),
         )
         self._watches = Watches(
             client,
@@ -276,6 +286,8 @@ class Scheduler:
             self._gangs.writer,
             self._queues,
             self._queues.writer,
+            self._advance,
+            self._advance.writer,
             self.usage,
             *([self._readings] if self._readings else ()),
         )
@@ -299,7 +311,9 @@ class Scheduler:
             if self._reserver:
                 await self._reserver.stop()
             await self._binder.stop(grace_s)
-            writers = (self._recorder, self._gangs.writer, self._queues.writer)
+            writers = (
+                self._recorder, self._gangs.writer, self._queues.writer, self._advance.writer
+            )  # fmt: skip
             await asyncio.gather(*(each.stop(grace_s) for each in writers))
             for task in parts:
                 task.cancel()
@@ -349,7 +363,13 @@ class Scheduler:
         return f"standby: {leader or 'nobody'} leads"
 
     def _reflectors(self) -> tuple[Reflector[Any], ...]:
-        return *self._watches.all, *self._gangs.reflectors, *self._queues.reflectors
+        return *self._watches.all, *self._kinds_served()
+
+    def _kinds_served(self) -> tuple[Reflector[Any], ...]:
+        """Of kinds that may be served or not."""
+        return (
+            *self._gangs.reflectors, *self._queues.reflectors, *self._advance.reflectors
+        )  # fmt: skip
 
     def _fit_to_lead(self) -> bool:
         ticking = time.monotonic() - self._decided_at_s < _STUCK_S
@@ -357,13 +377,17 @@ class Scheduler:
 
     def _unsynced(self) -> Sequence[str]:
         """What was not listed yet."""
-        kinds = {"gangs": self._gangs.is_synced, "queues": self._queues.is_synced}
+        kinds = {
+            "gangs": self._gangs.is_synced,
+            "queues": self._queues.is_synced,
+            "reservations": self._advance.is_synced,
+        }
         return self._watches.unsynced or [what for what, synced in kinds.items() if not synced]
 
     async def _take_over(self, elector: Elector) -> None:
         """Decides once we know at least what could be read after we had won."""
         await elector.elected.wait()
-        kinds: tuple[Reflector[Any], ...] = (*self._gangs.reflectors, *self._queues.reflectors)
+        kinds = self._kinds_served()
         served = (each for each in kinds if each.synced and not each.problem)
         behind = (*self._watches.all, *served)
         await asyncio.gather(*(self._catch_up(reflector) for reflector in behind))
@@ -497,6 +521,9 @@ class Scheduler:
             case instructions.QueueStatusChanged(queue, standing):
                 self._queues.write(queue.key, standing)
                 log.debug("queue", queue=queue.key, running=standing.running_pods)
+            case instructions.AdvanceStatusChanged(name, advance):
+                self._advance.write(name, advance)
+                log.info("reservation", name=name, phase=advance.phase, message=advance.message)
             case instructions.FindFinished():
                 self._finished.submit(instruction)
             case instructions.AttemptCrashed():
@@ -539,6 +566,8 @@ class Scheduler:
         async for _ in self._gangs.retell():
             self._decided_at_s = time.monotonic()
         async for _ in self._queues.retell():
+            self._decided_at_s = time.monotonic()
+        async for _ in self._advance.retell():
             self._decided_at_s = time.monotonic()
         async for _ in self._watches.retell():
             self._decided_at_s = time.monotonic()
@@ -620,7 +649,7 @@ def _about(instruction: instructions.Instruction) -> str:
             return spec.key
         case instructions.QueueStatusChanged(queue):
             return queue.key
-        case instructions.FindFinished(key):
+        case instructions.FindFinished(key) | instructions.AdvanceStatusChanged(key):
             return key
     return instruction.pod.key
 

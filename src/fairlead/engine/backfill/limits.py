@@ -9,7 +9,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
 from fairlead.engine.backfill.futures import Futures, Plan
-from fairlead.engine.reasons import WAITING_FOR_PLANNED_START
+from fairlead.engine.reasons import WAITING_FOR_PLANNED_START, WAITING_FOR_RESERVATION
 from fairlead.model.pods import Pod
 from fairlead.queue.quota import QuotaRefusal
 
@@ -37,9 +37,19 @@ class Limit:
 
 def delay_refusal(start_s: float) -> QuotaRefusal:
     """`start_s`: in seconds since 1970."""
-    at = datetime.fromtimestamp(int(start_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    at = _written(start_s)
     message = f"it would delay a unit before it, whose start is planned for {at}"
     return QuotaRefusal(WAITING_FOR_PLANNED_START, message, _ROOM, PLANNED)
+
+
+def reserved_refusal(start_s: float) -> QuotaRefusal:
+    """`start_s`: in seconds since 1970."""
+    message = f"it could still run when the nodes that fit it are reserved, at {_written(start_s)}"
+    return QuotaRefusal(WAITING_FOR_RESERVATION, message, _ROOM, PLANNED)
+
+
+def _written(at_s: float) -> str:
+    return datetime.fromtimestamp(int(at_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Limits:

@@ -8,6 +8,7 @@ same rules as any other. Nothing changes: the result is a plan.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,18 @@ _MOST_TIMES = 24
 _MORE_ROWS = 32
 
 Times = npt.NDArray[np.float64]
+
+
+class ReservedRows(Protocol):
+    """Rows that people keep free."""
+
+    def closed(self, unit: Unit, start_s: float, end_s: float) -> tuple[NodeMask, float] | None:
+        """Rows that the unit may not use in this time."""
+        ...
+
+    def ends(self, until_s: float) -> list[float]:
+        """When rows are open again."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +81,9 @@ class Planner:
         beyond_quota: BeyondQuota,
         ends: Ends,
         terms: BackfillTerms,
+        reserved: ReservedRows,
     ) -> None:
+        self._reserved = reserved
         self._cluster = cluster
         self._placements = placements
         self._beyond_quota = beyond_quota
@@ -98,6 +113,7 @@ class Planner:
         ending = self._ending(unit, amounts, now)
         until_s = now + self._terms.window_s
         more = [plan.end_s for plan in ahead if now < plan.end_s <= until_s]
+        more += [at_s for at_s in self._reserved.ends(until_s) if at_s > now]
         times = lumped(np.concatenate([ending.at_s, more]), now, self._terms)
         if at_once:
             times = np.concatenate([[now], times[times > now]])
@@ -243,16 +259,20 @@ class Planner:
                 later.append(plan)
         for pod in unit.pods:
             trial.suspend_nomination(pod.uid)
-        with self._cluster.limited_to(self._without_rows_of(later)):
+        closed = self._reserved.closed(unit, at_s, float("inf") if end_s is None else end_s)
+        open_rows = self._without_rows_of(later, closed[0] if closed else None)
+        with self._cluster.limited_to(open_rows):
             return self._filled(trial, unit)
 
-    def _without_rows_of(self, plans: Sequence[Plan]) -> NodeMask | None:
+    def _without_rows_of(
+        self, plans: Sequence[Plan], closed: NodeMask | None
+    ) -> NodeMask | None:  # fmt: skip
         """Nodes of units that start while this one would run are left to them."""
         if not plans:
-            return None
-        closed = self._cluster.nodes.named(node for plan in plans for node in plan.on)
-        found: NodeMask = ~closed
-        return found
+            return None if closed is None else ~closed
+        found = self._cluster.nodes.named(node for plan in plans for node in plan.on)
+        open_rows: NodeMask = ~found if closed is None else ~(found | closed)
+        return open_rows
 
     def _filled(self, trial: Trial, unit: Unit) -> list[tuple[Pod, str]]:
         if isinstance(unit, Gang):

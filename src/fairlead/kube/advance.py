@@ -1,0 +1,190 @@
+"""Advance reservations: reservations.fairlead.dev, and their status."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+
+from fairlead.base.durations import DurationError, length_s
+from fairlead.kube.gangs.api import GangKind
+from fairlead.kube.http.paths import named
+from fairlead.kube.http.reply import UNREADABLE
+from fairlead.kube.queues.api import Json, QueueWire
+from fairlead.kube.queues.times import text_of_time
+from fairlead.kube.writes.event_objects import shortened
+from fairlead.kube.writes.object_status import ObjectStatusWriter, decoded_status
+from fairlead.model.advance import AdvanceReservation, AdvanceStatus
+from fairlead.model.errors import FairleadError
+
+ADVANCE = GangKind(
+    "fairlead.dev", ("v1alpha1",), "reservations", "Reservation", "apply deploy/crds.yaml"
+)
+#: Nodes that the status lists, and names of users that a reservation may have.
+MOST_NODES = 1000
+_MOST_NAMES = 1000
+_MOST_LABELS = 16
+_MOST_GPUS = 1_000_000
+#: A longer one is taken for a mistake.
+_LONGEST_S = 366 * 86400.0
+#: The year 2200.
+_LATEST_S = 7_258_118_400.0
+_LONGEST_MESSAGE = 500
+
+
+class _Spec(msgspec.Struct, rename="camel", gc=False):
+    start: str = ""
+    end: str = ""
+    duration: str = ""
+    node_selector: dict[str, str] | None = None
+    gpus: int = 0
+    gpu_model: str = ""
+    namespaces: list[str] | None = None
+    queues: list[str] | None = None
+    maintenance: bool = False
+    preempt: bool = False
+
+
+class _Status(msgspec.Struct, rename="camel", gc=False):
+    nodes: list[str] | None = None
+
+
+_objects = msgspec.json.Decoder(QueueWire)
+_specs = msgspec.json.Decoder(_Spec)
+_statuses = msgspec.json.Decoder(_Status | None)
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceObject:
+    """The object as it was last seen."""
+
+    name: str
+    uid: str
+    version: str
+    reservation: AdvanceReservation
+    #: As JSON, to be changed in part.
+    status: bytes
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+
+def decode_advance(raw: bytes | msgspec.Raw) -> AdvanceObject:
+    """One that makes no sense has a `problem`; it is not an exception."""
+    wire = _objects.decode(raw)
+    meta, status = wire.metadata, bytes(wire.status)
+    try:
+        found = _reservation(meta.name, _specs.decode(wire.spec), _chosen(status))
+    except FairleadError as error:
+        found = AdvanceReservation(meta.name, problem=str(error)[:_LONGEST_MESSAGE])
+    except UNREADABLE as error:
+        problem = f"its spec cannot be read: {error}"[:_LONGEST_MESSAGE]
+        found = AdvanceReservation(meta.name, problem=problem)
+    return AdvanceObject(meta.name, meta.uid, meta.resource_version, found, status)
+
+
+def _reservation(name: str, said: _Spec, chosen: tuple[str, ...]) -> AdvanceReservation:
+    start_s, end_s = _times(said)
+    users = len(said.namespaces or ()) + len(said.queues or ())
+    if bool(said.node_selector) == bool(said.gpus):
+        raise FairleadError("write either spec.nodeSelector or spec.gpus")
+    if not 0 <= said.gpus <= _MOST_GPUS:
+        raise FairleadError(f"spec.gpus is {said.gpus}; write a number from 1 to {_MOST_GPUS:,}")
+    if len(said.node_selector or ()) > _MOST_LABELS:
+        raise FairleadError(f"spec.nodeSelector has more than {_MOST_LABELS} labels")
+    if users > _MOST_NAMES:
+        raise FairleadError(f"spec.namespaces and spec.queues have more than {_MOST_NAMES} names")
+    if said.maintenance == bool(users):
+        raise FairleadError(
+            "write who may use it in spec.namespaces or spec.queues, or else maintenance as true"
+        )
+    return AdvanceReservation(
+        name,
+        start_s,
+        end_s,
+        tuple(sorted((said.node_selector or {}).items())),
+        said.gpus,
+        said.gpu_model,
+        frozenset(said.namespaces or ()),
+        frozenset(f"fairlead/{queue}" for queue in said.queues or ()),
+        preempts=said.preempt,
+        chosen=chosen,
+    )
+
+
+def _times(said: _Spec) -> tuple[float, float]:
+    start_s = _time("spec.start", said.start)
+    if bool(said.end) == bool(said.duration):
+        raise FairleadError("write either spec.end or spec.duration")
+    end_s = _time("spec.end", said.end) if said.end else start_s + _length(said.duration)
+    if end_s <= start_s:
+        raise FairleadError("spec.end must be after spec.start")
+    if end_s - start_s > _LONGEST_S:
+        raise FairleadError("it lasts for more than 366 days")
+    return start_s, end_s
+
+
+def _time(key: str, text: str) -> float:
+    try:
+        found = datetime.fromisoformat(text[:40])
+        at_s = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        at_s = -1.0
+    if not 0 < at_s < _LATEST_S:
+        remedy = "write a time such as 2026-11-20T09:00:00Z"
+        raise FairleadError(f"{key} is {text[:40]!r}; {remedy}")
+    return at_s
+
+
+def _length(text: str) -> float:
+    try:
+        return length_s(text)
+    except DurationError as error:
+        raise FairleadError(f"spec.duration: {error}") from None
+
+
+def _chosen(status: bytes) -> tuple[str, ...]:
+    """What an earlier leader wrote; nothing if others wrote there what makes no sense."""
+    try:
+        found = _statuses.decode(status) if status else None
+    except UNREADABLE:
+        return ()
+    return tuple((found.nodes or [])[:MOST_NODES]) if found else ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServedAdvance:
+    """The kind, in the version in which it is read."""
+
+    version: str
+
+    @property
+    def full_name(self) -> str:
+        return ADVANCE.full_name
+
+    def path(self, seen: AdvanceObject) -> str:
+        return named(ADVANCE.path(self.version), seen.name)
+
+    def tail(self, _body: Json) -> str:
+        return "/status"
+
+    def read(self, raw: bytes) -> AdvanceObject:
+        return decode_advance(raw)
+
+    def body(self, seen: AdvanceObject, status: AdvanceStatus, _now: str) -> Json | None:
+        before = decoded_status(seen)
+        end_s = seen.reservation.end_s
+        wanted = {
+            "phase": status.phase.value,
+            "end": text_of_time(end_s) if end_s else "",
+            "nodes": list(status.nodes[:MOST_NODES]),
+            "gpus": status.gpus,
+            "conflictingPods": status.conflicts,
+            "message": shortened(status.message, _LONGEST_MESSAGE),
+        }
+        changed = {name: value for name, value in wanted.items() if before.get(name) != value}
+        return {"status": changed} if changed else None
+
+
+class AdvanceStatusWriter(ObjectStatusWriter[AdvanceObject, AdvanceStatus]):
+    """Writes the newest status of each reservation."""

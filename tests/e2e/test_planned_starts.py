@@ -1,0 +1,133 @@
+"""Planned starts and advance reservations with a running scheduler on a real API server."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import manifests
+from fairlead.sim.controlplane import ControlPlane, ControlPlaneError, served
+from fairleads import Pods, eventually, fairlead
+
+pytestmark = pytest.mark.server
+
+GPU = "nvidia.com/gpu"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+KIND = "reservations.fairlead.dev"
+PATH = "/apis/fairlead.dev/v1alpha1/reservations"
+
+
+def at(minutes: float) -> str:
+    return (datetime.now(UTC) + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    (kind,) = [
+        one for one in manifests.documents(manifests.CRDS) if one["metadata"]["name"] == KIND
+    ]
+    assert control_plane.api("POST", CRDS, kind)[0] in (201, 409)
+    served.until(lambda: _is_served(control_plane), "reservations are served")
+    yield control_plane
+    assert control_plane.api("DELETE", f"{CRDS}/{KIND}")[0] == 200
+    served.until(lambda: not _is_served(control_plane), "reservations are not served")
+
+
+def _is_served(plane: ControlPlane) -> bool:
+    try:
+        return plane.api("GET", PATH)[0] == 200
+    except ControlPlaneError:  # a group that is gone answers in plain text
+        return False
+
+
+@pytest.fixture
+def node(plane: ControlPlane) -> Iterator[str]:
+    (name,) = plane.create_nodes(1, prefix="planned-", allocatable={GPU: "4"})
+    yield name
+    plane.api("DELETE", f"/api/v1/nodes/{name}")
+
+
+def reserve(plane: ControlPlane, name: str, **spec: Any) -> tuple[int, dict[str, Any]]:
+    body = {
+        "apiVersion": "fairlead.dev/v1alpha1", "kind": "Reservation",
+        "metadata": {"name": name}, "spec": spec,
+    }  # fmt: skip
+    return plane.api("POST", PATH, body)
+
+
+def status(plane: ControlPlane, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = plane.api("GET", f"{PATH}/{name}")[1].get("status") or {}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"end": None}, "write either spec.end or spec.duration"),
+        ({"duration": "1h"}, "write either spec.end or spec.duration"),
+        ({"end": "2020-01-01T00:00:00Z"}, "spec.end must be after spec.start"),
+        ({"start": "Friday"}, "date-time"),
+        ({"gpus": 4}, "write either spec.nodeSelector or spec.gpus"),
+        ({"nodeSelector": None}, "write either spec.nodeSelector or spec.gpus"),
+        ({"gpuModel": "H100"}, "spec.gpuModel needs spec.gpus"),
+        ({"namespaces": []}, "write who may use it in spec.namespaces or spec.queues"),
+        ({"maintenance": True}, "write who may use it in spec.namespaces or spec.queues"),
+    ],
+)
+def test_the_schema_refuses_what_makes_no_sense(
+    plane: ControlPlane, change: dict[str, Any], why: str
+) -> None:
+    spec = {"start": at(0), "end": at(60), "nodeSelector": {"a": "b"}, "namespaces": ["demo"]}
+    spec = {key: value for key, value in {**spec, **change}.items() if value is not None}
+    code, said = reserve(plane, "refused", **spec)
+    assert code == 422
+    assert why in said["message"]
+
+
+def test_reserved_nodes_are_for_their_users(plane: ControlPlane, node: str, namespace: str) -> None:
+    pods = Pods(plane, namespace)
+    labels = {"kubernetes.io/hostname": node}
+    spec = {"start": at(30), "duration": "1h", "nodeSelector": labels, "namespaces": ["elsewhere"]}
+    plane.api(
+        "PATCH", f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}},
+        content_type="application/merge-patch+json",
+    )  # fmt: skip
+    with fairlead(plane, kubeconfig=plane.kubeconfig_for()):
+        assert reserve(plane, "demo", **spec)[0] == 201
+        eventually(lambda: status(plane, "demo").get("nodes") == [node])
+        assert status(plane, "demo")["phase"] == "Pending"
+        pods.create("service", gpus=1)
+        eventually(lambda: pods.condition("service").get("reason") == "WaitingForReservation")
+        pods.create("short", gpus=1, activeDeadlineSeconds=60)
+        pods.wait_bound("short")
+        body = {"spec": {"namespaces": [namespace]}}
+        kind = "application/merge-patch+json"
+        assert plane.api("PATCH", f"{PATH}/demo", body, content_type=kind)[0] == 200
+        pods.wait_bound("service")
+        assert plane.api("DELETE", f"{PATH}/demo")[0] == 200
+
+
+def test_a_pod_does_not_delay_a_planned_start(
+    plane: ControlPlane, node: str, namespace: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: fairlead.dev/v1alpha1\nkind: SchedulerConfiguration\n"
+        "backfill: {mode: easy, resolution: 1s}\n"
+    )
+    pods = Pods(plane, namespace)
+    with fairlead(plane, "--config", str(config), kubeconfig=plane.kubeconfig_for()):
+        pods.create("running", gpus=3, activeDeadlineSeconds=3600)
+        pods.wait_bound("running")
+        pods.create("head", gpus=4, activeDeadlineSeconds=600)
+        eventually(lambda: pods.condition("head").get("reason") == "Unschedulable")
+        pods.create("service", gpus=1)
+        eventually(lambda: pods.condition("service").get("reason") == "WaitingForPlannedStart")
+        pods.create("short", gpus=1, activeDeadlineSeconds=600)
+        pods.wait_bound("short")
+        assert not pods.node("service")
+        pods.delete("head")
+        pods.delete("short")
+        pods.wait_bound("service")

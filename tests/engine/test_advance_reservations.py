@@ -1,0 +1,199 @@
+"""Nodes that people keep free for a time in the future."""
+
+from dataclasses import replace
+
+import pytest
+
+from builders import a_node
+from fairlead.engine.events import AdvanceGone, AdvanceSeen, NodeGone, NodeSeen, QueueSeen
+from fairlead.engine.instructions import AdvanceStatusChanged, Instruction
+from fairlead.engine.reasons import WAITING_FOR_RESERVATION
+from fairlead.model.advance import AdvancePhase, AdvanceReservation, AdvanceStatus
+from fairlead.model.backfill import BackfillTerms
+from fairlead.model.pods import Pod
+from fairlead.model.queues import QueueSpec
+from fairlead.testing.builders import a_gpu_node
+from timed_world import EXACT, TimedWorld, a_job
+
+DEMO = AdvanceReservation(
+    "demo", start_s=100, end_s=200, node_selector=(("rack", "a"),), namespaces=frozenset({"demo"})
+)
+
+
+class AdvanceWorld(TimedWorld):
+    """Two racks of two nodes with one GPU each."""
+
+    def __init__(self, terms: BackfillTerms | None = None) -> None:
+        self.statuses: dict[str, AdvanceStatus] = {}
+        nodes = [
+            a_node(f"{rack}{at}", gpus=1, labels={"rack": rack}) for rack in "ab" for at in "12"
+        ]
+        super().__init__(*nodes, terms=terms or BackfillTerms())
+
+    def _carry_out(self, made: "list[Instruction]") -> None:  # type: ignore[override]
+        super()._carry_out(made)
+        for each in made:
+            if isinstance(each, AdvanceStatusChanged):
+                self.statuses[each.name] = each.status
+
+    def reserve(self, reservation: AdvanceReservation = DEMO) -> None:
+        self.tell(AdvanceSeen(reservation))
+        self.work()
+
+    def node_of(self, name: str) -> str:
+        return self.pods[name].node
+
+
+def demo(name: str, run_s: float | None = 1000) -> list[Pod]:
+    return [replace(pod, namespace="demo") for pod in a_job(name, 1, run_s)]
+
+
+def test_units_that_would_still_run_are_not_started_on_reserved_nodes() -> None:
+    world = AdvanceWorld()
+    world.reserve()
+    assert world.statuses["demo"] == AdvanceStatus(AdvancePhase.PENDING, ("a1", "a2"), 2)
+    for name in ("one", "two", "three"):
+        world.submit(*a_job(name, 1, 1000))
+    assert {world.node_of(name) for name in ("one", "two")} == {"b1", "b2"}
+    failure = world.failures["three"]
+    assert failure.reason == WAITING_FOR_RESERVATION
+    assert failure.message == (
+        "it could still run when the nodes that fit it are reserved, at 1970-01-01T00:01:40Z"
+    )
+    world.submit(*a_job("short", 1, 100))
+    assert world.node_of("short").startswith("a")
+    world.run_until(199)
+    assert not world.runs("three")
+    world.run_until(201)
+    assert world.start_of("three") == 200
+    assert world.statuses["demo"].phase is AdvancePhase.ENDED
+
+
+def test_its_users_start_there_before_and_in_it() -> None:
+    world = AdvanceWorld()
+    world.reserve()
+    for name in ("x", "y"):
+        world.submit(*a_job(name, 1, None))
+    world.submit(*demo("early"))
+    assert world.node_of("early").startswith("a")
+    world.run_until(150)
+    assert world.statuses["demo"].phase is AdvancePhase.ACTIVE
+    world.submit(*a_job("other", 1, 10))
+    assert not world.runs("other")
+    world.submit(*demo("late"))
+    assert world.node_of("late").startswith("a")
+
+
+def test_queues_may_be_its_users() -> None:
+    world = AdvanceWorld()
+    world.tell(QueueSeen(QueueSpec("fairlead/team")))
+    world.tell(QueueSeen(QueueSpec("fairlead/team-a", parent="fairlead/team")))
+    world.reserve(replace(DEMO, namespaces=frozenset(), queues=frozenset({"fairlead/team"})))
+    for name in ("x", "y", "z"):
+        world.submit(*a_job(name, 1, None))
+    assert not world.runs("z")
+    world.submit(*a_job("mine", 1, None, queue="fairlead/team-a"))
+    assert world.node_of("mine").startswith("a")
+
+
+def test_maintenance_is_for_no_unit_and_ends_with_its_object() -> None:
+    world = AdvanceWorld()
+    world.reserve(replace(DEMO, namespaces=frozenset(), start_s=0))
+    for name in ("x", "y"):
+        world.submit(*demo(name))
+    world.submit(*demo("z", 1))
+    assert not world.runs("z")
+    world.tell(AdvanceGone("demo"))
+    world.work()
+    assert world.runs("z")
+
+
+def test_what_still_runs_is_counted_and_stays() -> None:
+    world = AdvanceWorld()
+    for name in ("w", "x", "y", "z"):
+        world.submit(*a_job(name, 1, None))
+    world.reserve()
+    assert world.statuses["demo"].conflicts == 2
+    assert world.statuses["demo"].message == (
+        "2 pod(s) of others may still run when it begins on its nodes"
+    )
+    world.run_until(150)
+    assert world.statuses["demo"].conflicts == 2
+    assert not world.evictions
+
+
+def test_what_still_runs_is_evicted_if_it_says_so() -> None:
+    world = AdvanceWorld()
+    for name in ("w", "x", "y", "z"):
+        world.submit(*a_job(name, 1, None))
+    world.reserve(replace(DEMO, preempts=True))
+    world.run_until(99)
+    assert not world.evictions
+    world.run_until(100)
+    victims = [victim for evict in world.evictions for victim in evict.victims]
+    assert {victim.node for victim in victims} == {"a1", "a2"}
+    assert all(evict.because and evict.moves for evict in world.evictions)
+
+
+def test_gangs_are_limited_too() -> None:
+    world = AdvanceWorld()
+    world.reserve()
+    world.submit(*a_job("gang", 3, 1000))
+    assert world.failures["gang-0"].reason == WAITING_FOR_RESERVATION
+    world.submit(*a_job("pair", 2, 1000))
+    assert {world.node_of(f"pair-{at}") for at in range(2)} == {"b1", "b2"}
+
+
+def test_planned_starts_leave_reserved_nodes() -> None:
+    world = AdvanceWorld(EXACT)
+    world.submit(*a_job("r", 4, 50))
+    world.reserve()
+    world.submit(*a_job("head", 3, 100))
+    assert world.planned_s("head", 3) == 200
+    world.run_until(210)
+    assert world.start_of("head") == 200
+
+
+def test_gpus_of_a_model_are_reserved_as_whole_nodes_and_replaced() -> None:
+    world = TimedWorld(
+        *(a_gpu_node(f"h{at}", gpus=2, model="H100") for at in range(3)),
+        a_gpu_node("t0", gpus=4, model="T4"),
+        terms=BackfillTerms(),
+    )
+    world.submit(*a_job("service", 1, None, node_selector=()))
+    busy = world.pods["service"].node
+    ask = AdvanceReservation("train", 100, 200, gpus=3, model="H100")
+    world.tell(AdvanceSeen(ask))
+    world.work()
+    chosen = set(world.engine.plans.advance.nodes_of("train"))
+    assert len(chosen) == 2
+    assert "t0" not in chosen
+    assert busy not in chosen
+    lost = min(chosen)
+    world.tell(NodeGone(lost))
+    world.run_until(20)
+    again = set(world.engine.plans.advance.nodes_of("train"))
+    assert len(again) == 2
+    assert lost not in again
+    assert chosen - {lost} <= again
+
+
+def test_a_node_with_the_label_is_reserved_from_when_it_comes() -> None:
+    world = AdvanceWorld()
+    world.reserve(replace(DEMO, node_selector=(("rack", "c"),)))
+    assert world.statuses["demo"].message == "no node matches it"
+    world.tell(NodeSeen(a_node("c1", gpus=8, labels={"rack": "c"})))
+    for name in ("w", "x", "y", "z"):
+        world.submit(*a_job(name, 1, None))
+    world.submit(*a_job("more", 1, None))
+    assert not world.runs("more")
+
+
+@pytest.mark.parametrize("problem", ["spec.end is before spec.start"])
+def test_an_invalid_one_has_no_effect_and_says_why(problem: str) -> None:
+    world = AdvanceWorld()
+    world.reserve(AdvanceReservation("bad", problem=problem))
+    assert world.statuses["bad"] == AdvanceStatus(AdvancePhase.INVALID, message=problem)
+    for name in ("w", "x", "y", "z"):
+        world.submit(*a_job(name, 1, None))
+        assert world.runs(name)
