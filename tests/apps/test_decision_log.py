@@ -1,7 +1,9 @@
 """The decision log: what is written is read and repeated byte for byte, or it says why not."""
 
+import inspect
 import os
 import queue
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,8 +28,9 @@ from fairlead.apps.decision_log.frames import (
 )
 from fairlead.apps.decision_log.log_writer import LogPlan, LogWriter
 from fairlead.apps.decision_log.recording import DecisionLog, RecordedEngine
-from fairlead.apps.decision_log.replay import planned, replay
+from fairlead.apps.decision_log.replay import engine_of, planned, replay
 from fairlead.engine import events
+from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import Bind, Evict
 from fairlead.kube.bind_encoder import DialectEncoder
 from fairlead.model.behaviour import KUBERNETES_1_37
@@ -265,6 +268,36 @@ def test_a_new_run_begins_with_what_is_known_and_repeats(tmp_path: Path) -> None
     for run in runs:
         report = replay(LogReader(sorted(tmp_path.glob(f"{run}-*"))))
         assert report.difference is None
+
+
+def test_what_was_learned_about_run_times_is_part_of_the_log(tmp_path: Path) -> None:
+    world = Logged(tmp_path)
+    teacher = world.engine.run_times
+    request = GpuRequest(1, whole=True, dialect=FAIRLEAD)
+    pod = a_pod("job-1", gpu_request=request, controller="Job/job-1")
+    for number in range(20):
+        run = teacher.run_of(pod, 100.0 + number, succeeded=True)
+        assert run is not None
+        world.tell(run)
+    learned = teacher.dump()
+    assert teacher.forecast(pod) is not None
+    world.engine.begin_again()
+    assert world.engine.run_times.dump() == learned
+    busy(world, 1)
+    world.log.close(10)
+    report = replay(reader(tmp_path))
+    assert report.difference is None
+    assert report.events["RunTimesLoaded"] == 1
+
+
+def test_a_replay_builds_the_engine_as_the_scheduler_does() -> None:
+    """A parameter of the engine that the configuration sets must reach the replay, too."""
+    taken = set(inspect.signature(Engine.__init__).parameters) - {"self"}
+    passed = set(re.findall(r"(\w+)=prepared|(reserves)=", inspect.getsource(engine_of)))
+    named = {first or second for first, second in passed}
+    given = {"profiles", "extender_profile", "encode"}  # by position
+    never_set = {"order", "quota", "retries"}  # for tests and simulations
+    assert taken == named | given | never_set
 
 
 def test_an_engine_with_binds_under_way_is_not_settled(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -53,13 +54,13 @@ class DecisionLog:
         self._drawn.clear()
         self._said = ""
         self._began_s = time.monotonic()
-        now = time.gmtime()
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", now)
+        now = datetime.now(UTC)
+        stamp = now.strftime("%Y%m%dT%H%M%S.%fZ")  # names are sorted by it
         self._writer.begin(
             msgspec.structs.replace(
                 self._header,
                 run=f"{stamp}-{uuid4().hex[:8]}",
-                began=time.strftime("%Y-%m-%dT%H:%M:%SZ", now),
+                began=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
             )
         )
 
