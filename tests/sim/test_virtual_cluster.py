@@ -54,6 +54,15 @@ def test_a_job_that_finds_no_room_blocks_strict_fifo() -> None:
     assert found == {"long": (0, 100), "wide": (100, 150), "small": (150, 180)}
 
 
+@pytest.mark.parametrize("policy", ["fifo-easy", "ssf-easy"])
+def test_with_backfill_a_job_starts_early_only_if_the_first_one_is_not_delayed(policy: str) -> None:
+    late = a_job("late", 20, 400, 2)
+    found = times(simulated(policy, LONG, WIDE, SMALL, late))
+    assert found["wide"] == (100, 150), "the planned start is kept"
+    assert found["small"] == (20, 50), "it ends before"
+    assert found["late"] == (150, 550), "it would run past it"
+
+
 def test_the_shortest_of_equal_jobs_comes_first_whenever_it_was_refused() -> None:
     jobs = [a_job("first", 0, 10, 8), *(a_job(f"run-{s}", 1, s, 8) for s in (9, 3, 7, 1))]
     found = times(simulated("sjf", *jobs))
