@@ -6,10 +6,10 @@ never placed singly. Statuses of gangs are written.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
 
 import structlog
 
+from fairlead.apps.run.object_watches import ObjectWatches, is_forbidden
 from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise, WatchedKind
 from fairlead.apps.run.topology_watches import topology_watches
 from fairlead.engine import events
@@ -19,17 +19,14 @@ from fairlead.kube.gangs.registry import GangDialects, decode_object
 from fairlead.kube.gangs.status_writer import GangStatusWriter, ServedKind
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted
-from fairlead.kube.mirror.reflector import Reflector
 from fairlead.model.gangs import GangSpec, GangStatus
 
 log = structlog.get_logger(__name__)
 
-_FORBIDDEN = "403"
-
 WhenServed = Callable[[], Awaitable[None]]
 
 
-class GangWatches:
+class GangWatches(ObjectWatches):
     """Follows what the API server serves, and feeds the engine what it says about gangs."""
 
     def __init__(
@@ -67,27 +64,12 @@ class GangWatches:
             lambda name: self._feed(events.GangGone(f"{dialect.name}/{name}")),
         )
 
-    @property
-    def reflectors(self) -> tuple[Reflector[Any], ...]:
-        """Those of kinds that are served now."""
-        return self._kinds.reflectors
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether all gangs that can be listed once were: what is missing then is not there."""
-        return self._kinds.is_synced
-
-    async def run(self) -> None:
-        """Follows until it is cancelled."""
-        await self._kinds.run()
-
     async def retell(self) -> AsyncIterator[None]:
         """Everything that is known is fed once more; yields now and then."""
         for dialect, problem in self._problems.items():
             self._feed(events.GangKindSeen(dialect, problem))
-        for reflector in self.reflectors:
-            async for _ in reflector.retell():
-                yield
+        async for _ in self._retell_objects():
+            yield
 
     def write(self, spec: GangSpec, status: GangStatus) -> None:
         """Has the status of a gang's object written, if it has one."""
@@ -146,7 +128,7 @@ def _problem(kind: GangKind, served: WatchedKind | None) -> str:
             f"the gang of the pod is not known: the API server does not serve {kind.full_name}; "
             f"{kind.remedy}"
         )
-    if served.reflector.problem == _FORBIDDEN and not served.reflector.synced:
+    if is_forbidden(served):
         return (
             f"the gang of the pod is not known: the scheduler may not list {kind.full_name}; "
             "grant it get, list and watch"

@@ -9,11 +9,11 @@ from functools import partial
 
 import structlog
 
+from fairlead.apps.run.object_watches import ObjectWatches, is_forbidden
 from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise, WatchedKind
 from fairlead.engine import events
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted
-from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.queues.api import QueueDialect, QueueKind, QueueObject
 from fairlead.kube.queues.fairlead import FairleadQueues
 from fairlead.kube.queues.registry import QueueDialects, decode_queue
@@ -23,10 +23,8 @@ from fairlead.model.queues import QueueSpec, QueueStatus
 
 log = structlog.get_logger(__name__)
 
-_FORBIDDEN = "403"
 
-
-class QueueWatches:
+class QueueWatches(ObjectWatches):
     """Follows what the API server serves, and feeds the engine what it says about queues."""
 
     def __init__(
@@ -71,25 +69,10 @@ class QueueWatches:
             partial(self._gone, dialect),
         )
 
-    @property
-    def reflectors(self) -> tuple[Reflector[QueueObject], ...]:
-        """Those of kinds that are served now."""
-        return self._kinds.reflectors
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether all queues that can be listed once were: what is missing then is not there."""
-        return self._kinds.is_synced
-
-    async def run(self) -> None:
-        """Follows until it is cancelled."""
-        await self._kinds.run()
-
     async def retell(self) -> AsyncIterator[None]:
         """Everything that is known is fed once more; yields now and then."""
-        for reflector in self.reflectors:
-            async for _ in reflector.retell():
-                yield
+        async for _ in self._retell_objects():
+            yield
         for dialect, keys in self._implied.items():
             for key in list(keys):
                 self._imply(self._dialects[dialect], key.rpartition("/")[2])
@@ -212,11 +195,7 @@ def _problem(dialect: QueueDialect, served: WatchedKind | None) -> str:
     kind = dialect.kind
     if served is None and kind is not None and kind.if_missing:
         return f"the queue of the pod is not known: {kind.if_missing}"
-    if (
-        served is not None
-        and served.reflector.problem == _FORBIDDEN
-        and not served.reflector.synced
-    ):
+    if served is not None and is_forbidden(served):
         return (
             f"the queue of the pod is not known: the scheduler may not list "
             f"{served.watch.kind.full_name}; grant it list and watch"

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from fairlead.kube.object_kinds import ObjectKind, SeenObject
 from fairlead.model.gangs import GangSpec, GangStatus, Membership
 
 Json = dict[str, Any]
@@ -32,28 +33,15 @@ class PodWords:
 
 
 @dataclass(frozen=True, slots=True)
-class GangKind:
-    """The kind of object that describes gangs, as the API server serves it."""
+class GangKind(ObjectKind):
+    """The kind of object that describes gangs."""
 
-    group: str
-    #: The first of these that is served is read.
-    versions: tuple[str, ...]
-    plural: str
-    kind: str
     #: What to do where it is not served: the end of a sentence.
     remedy: str
     #: False: the status is written with the object itself.
     has_status_subresource: bool = True
     #: Part of Kubernetes: where it is off, fields of pods that name it are dropped.
     is_built_in: bool = False
-
-    @property
-    def full_name(self) -> str:
-        """As `kubectl get` takes it."""
-        return f"{self.plural}.{self.group}"
-
-    def path(self, version: str) -> str:
-        return f"/apis/{self.group}/{version}/{self.plural}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +121,5 @@ class ObjectWire(msgspec.Struct, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class GangObject:
-    """The object of a gang, as it was last seen."""
-
-    namespace: str
-    name: str
-    uid: str
-    version: str
-    generation: int
-    spec: GangSpec
-    #: As JSON, to be changed in part; empty where it is too long to be kept.
-    status: bytes
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
+class GangObject(SeenObject[GangSpec]):
+    """The object of a gang."""

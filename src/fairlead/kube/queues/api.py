@@ -10,30 +10,18 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from fairlead.kube.object_kinds import ObjectKind, SeenObject
 from fairlead.model.queues import QueueSpec, QueueStatus
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class QueueKind:
-    """The kind of object that describes queues, as the API server serves it."""
+class QueueKind(ObjectKind):
+    """The kind of object that describes queues."""
 
-    group: str
-    #: The first of these that is served is read.
-    versions: tuple[str, ...]
-    plural: str
-    kind: str
     #: Why pods that name a queue wait where the kind is not served; empty: no queue applies there.
     if_missing: str = ""
-
-    @property
-    def full_name(self) -> str:
-        """As `kubectl get` takes it."""
-        return f"{self.plural}.{self.group}"
-
-    def path(self, version: str) -> str:
-        return f"/apis/{self.group}/{version}/{self.plural}"
 
 
 class QueueMeta(msgspec.Struct, rename="camel", gc=False):
@@ -123,18 +111,5 @@ def replacing(before: object, wanted: Json) -> Json:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueObject:
-    """The object of a queue, as it was last seen."""
-
-    namespace: str
-    name: str
-    uid: str
-    version: str
-    generation: int
-    spec: QueueSpec
-    #: As JSON, to be changed in part; empty where it is too long to be kept.
-    status: bytes
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+class QueueObject(SeenObject[QueueSpec]):
+    """The object of a queue."""
