@@ -19,6 +19,7 @@ from builders import a_node, a_pod
 from fairlead.apps.cli import app
 from fairlead.apps.config.profiles import built_in
 from fairlead.apps.decision_log import log_writer, records
+from fairlead.apps.decision_log.anonymise import NameMap, words_in
 from fairlead.apps.decision_log.frames import (
     LogHeader,
     LogProblem,
@@ -314,3 +315,36 @@ def test_an_event_of_another_version_is_one_sentence() -> None:
     read = msgspec.structs.replace(records.decode(record), kind="Invented")
     with pytest.raises(msgspec.ValidationError, match="'Invented' is no event"):
         records.event_of(read)
+
+
+def test_a_copy_without_names_repeats_the_same_decisions(tmp_path: Path) -> None:
+    world = Logged(tmp_path / "log")
+    secret = "zanzibar"
+    world.tell(events.NodeSeen(a_node(f"{secret}-1", gpus=2, labels={"owner": secret})))
+    for name in (f"{secret}-7", "quixotic"):
+        labels = {"customer": secret}
+        world.tell(events.PodSeen(a_pod(name, gpus=1, labels=labels, images=(f"r/{secret}:1",))))
+    busy(world)
+    world.log.close(10)
+    copy = tmp_path / "copy.decisions"
+    done = CliRunner().invoke(app, ["replay", str(tmp_path / "log"), "--anonymise", str(copy)])
+    assert done.exit_code == 0, done.output
+    assert "the replay is the same, byte for byte" in done.output
+    before, after = replay(reader(tmp_path / "log")), replay(LogReader([copy]))
+    assert before.instructions == after.instructions
+    assert copy.stat().st_mode & 0o777 == 0o600
+    text = b"".join(data for _, data in LogReader([copy])) + repr(after.header).encode()
+    assert secret.encode() not in text
+    assert b"quixotic" not in text
+    again = CliRunner().invoke(app, ["replay", str(tmp_path / "log"), "--anonymise", str(copy)])
+    assert isinstance(again.exception, LogProblem)
+    assert "cannot be created: File exists" in str(again.exception)
+
+
+def test_numbers_times_and_the_order_of_names_stay() -> None:
+    names = NameMap(["beta", "alpha", "gamma"])
+    assert [names.text(each) for each in ("alpha-2", "beta.gamma/1", "2026-11-16T14:00:00Z")] == [
+        "x0-2", "x1.x2/1", "2026-11-16T14:00:00Z"
+    ]  # fmt: skip
+    kept = frozenset({"nvidia", "com", "gpu"})
+    assert list(words_in("alpha 4Gi 90m nvidia.com/gpu beta", kept)) == ["alpha", "beta"]

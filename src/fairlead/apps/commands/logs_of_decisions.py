@@ -23,6 +23,10 @@ def replay(
         Path | None,
         typer.Option("--config", help="Configuration to use in place of the one in the log."),
     ] = None,
+    anonymise: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Write a copy without names that repeats the same."),
+    ] = None,
     output: Output = "text",
 ) -> None:
     """Give the events of a decision log to a fresh engine, and compare what it decides.
@@ -35,6 +39,12 @@ def replay(
     from fairlead.apps.decision_log.replay import replay as repeat
 
     refuse_other_outputs(output)
-    report = repeat(LogReader(files_in(files)), config)
+    reader = LogReader(files_in(files))
+    if anonymise is not None:
+        from fairlead.apps.decision_log.anonymise import anonymise as write_copy
+
+        print(f"{write_copy(reader, anonymise, config)} words replaced in {anonymise}")
+        reader = LogReader([anonymise])
+    report = repeat(reader, config)
     replay_view.show(report, output, sys.stdout)
     raise typer.Exit(DIFFERENT if report.difference else 0)
