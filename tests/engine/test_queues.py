@@ -1,5 +1,6 @@
 """Queues of teams in the engine: which pods wait, with which words, and what ends the wait."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -211,6 +212,45 @@ def test_a_gang_is_held_back_by_the_limit_of_a_model() -> None:
     )
     assert {reason for reason, _ in scene.failures()} == {"QueueLimit"}
     assert scene.used("red") == 0
+
+
+def two_models(scene: Scene) -> None:
+    scene.engine.handle(events.NodeGone("n1"), now=0.0)
+    for name, model in (("g1", "NVIDIA H100 80GB HBM3"), ("g2", "NVIDIA A100 80GB")):
+        scene.engine.handle(events.NodeSeen(a_gpu_node(name, model=model)), now=0.0)
+
+
+def test_a_limit_of_a_model_leaves_gpus_of_other_models() -> None:
+    scene = Scene(QueueSpec("fairlead/red", limit=(("fairlead.dev/gpu-H100", 1000),)))
+    two_models(scene)
+    scene.create("red", 4, gpus=0, gpu_request=gpu_share(1000))
+    nodes = [bind.node for bind in scene.decide() if isinstance(bind, Bind)]
+    assert Counter(nodes) == {"g1": 1, "g2": 3}
+
+
+def test_a_pod_beyond_the_limit_of_a_model_waits_for_room_on_others() -> None:
+    limit = (("fairlead.dev/gpu-H100", 0),)
+    scene = Scene(QueueSpec("fairlead/red", limit=limit), a_queue("blue"))
+    two_models(scene)
+    blue = scene.create("blue", 8, gpus=0, gpu_request=gpu_share(1000, models=frozenset({"A100"})))
+    assert len(scene.decide()) == 8
+    scene.create("red", 1, gpus=0, gpu_request=gpu_share(1000))
+    assert [reason for reason, _ in scene.failures()] == ["QueueLimit"]
+    scene.now += 20.0
+    scene.engine.handle(events.PodGone(blue[0]), now=scene.now)
+    assert [bind.node for bind in scene.decide() if isinstance(bind, Bind)] == ["g2"]
+
+
+def test_members_of_a_gang_go_to_other_models_beyond_a_limit() -> None:
+    scene = Scene(QueueSpec("fairlead/red", limit=(("fairlead.dev/gpu-H100", 2000),)))
+    two_models(scene)
+    key = "x/default/g"
+    scene.engine.handle(events.GangSeen(GangSpec(key, 6, queue="fairlead/red")), now=0.0)
+    pods = [a_pod(f"g{n}", gang=Membership(key), gpu_request=gpu_share(1000)) for n in range(6)]
+    see(scene.engine, *pods)
+    nodes = [bind.node for bind in scene.decide() if isinstance(bind, Bind)]
+    assert len(nodes) == 6
+    assert nodes.count("g1") <= 2
 
 
 # -- waking ----------------------------------------------------------------------------------

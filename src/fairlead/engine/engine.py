@@ -589,7 +589,11 @@ class Engine:
             record = None
             if isinstance(verdict, Placed):
                 if beyond := self._requeuer.beyond_quota(pod, verdict):
-                    return self._await_quota(entry, beyond, now)
+                    with self.cluster.limited_to(limit.strict if limit else None):
+                        other = self._requeuer.on_other_models(pod, beyond)
+                    if isinstance(other, QuotaRefusal):
+                        return self._await_quota(entry, other, now)
+                    verdict = other
                 steps = placement.steps(pod, verdict.node)
                 steps += reservations.steps(verdict.node, verdict.grant)
                 record = placement.record(pod, verdict) if self.keeps_records else None

@@ -57,7 +57,9 @@ class GangAttempts:
         self._queue = queue
         self._in_flight = in_flight
         self._requeuer = requeuer
-        self._search = GangSearch(cluster, queue, placements, requeuer.beyond_quota)
+        self._search = GangSearch(
+            cluster, queue, placements, requeuer.beyond_quota, requeuer.on_other_models
+        )
         self.patience = self._search.patience
         self.rooms = GangRooms(
             cluster, queue, in_flight, requeuer, placements, self._search.topology, utc_s

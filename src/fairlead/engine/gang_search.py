@@ -6,7 +6,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
 from fairlead.engine.gang_admission import shortage
 from fairlead.engine.gang_topology_trials import TopologyPatience, TopologyTrials
-from fairlead.engine.gang_trials import BeyondQuota, Filling, GangTrials
+from fairlead.engine.gang_trials import BeyondQuota, Filling, GangTrials, OtherModels
 from fairlead.placement.gang_part import has_topology
 from fairlead.placement.gang_room import GangRoom
 from fairlead.placement.place import Placement
@@ -23,9 +23,10 @@ class GangSearch:
         queue: SchedulingQueue,
         placements: Mapping[str, Placement],
         beyond_quota: BeyondQuota,
+        other_models: OtherModels | None = None,
     ) -> None:
         self._cluster = cluster
-        self.trials = GangTrials(cluster, placements, beyond_quota)
+        self.trials = GangTrials(cluster, placements, beyond_quota, other_models)
         self.topology = TopologyTrials(cluster, placements, self.trials)
         self.patience = TopologyPatience(queue)
 

@@ -6,7 +6,7 @@ that found none first.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -38,6 +38,10 @@ _ANY_WORK = 1 << 62
 
 #: A request, and which mask of rows it is limited to.
 Kind = tuple[PodRequest, int]
+
+
+#: Where a pod has GPUs of other models than those that are beyond a limit.
+OtherModels = Callable[[Pod, QuotaRefusal, NodeMask | None], Placed | QuotaRefusal]
 
 
 class BeyondQuota(Protocol):
@@ -180,10 +184,13 @@ class GangTrials:
         cluster: Cluster,
         placements: Mapping[str, Placement],
         beyond_quota: BeyondQuota,
+        other_models: OtherModels | None = None,
     ) -> None:
+        """`other_models`: where a pod goes that may not have the GPUs of its node."""
         self._cluster = cluster
         self._placements = placements
         self._beyond_quota = beyond_quota
+        self._other_models = other_models
         self._spent_until = 0
 
     @property
@@ -227,8 +234,11 @@ class GangTrials:
             filling.refuse(pod, (placement.request(pod), id(within)), verdict)
             return False
         if beyond := self._beyond_quota(pod, verdict):
-            filling.miss(pod, beyond)
-            return False
+            other = self._other_models(pod, beyond, within) if self._other_models else beyond
+            if isinstance(other, QuotaRefusal):
+                filling.miss(pod, other)
+                return False
+            verdict = other
         steps = placement.steps(pod, verdict.node)
         steps += reservations.steps(verdict.node, verdict.grant)
         trial.assume(pod, verdict.node, verdict.grant)

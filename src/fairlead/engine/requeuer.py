@@ -2,7 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from math import isinf
+
+import numpy as np
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import NOTHING, Aspect
@@ -290,6 +293,24 @@ class Requeuer:
         if placed is None:
             return self._quota.admits(pod, self._tenants)
         return self._quota.admits_on(pod, placed.node, placed.grant)
+
+    def on_other_models(
+        self, pod: Pod, beyond: QuotaRefusal, rows: NodeMask | None = None
+    ) -> Placed | QuotaRefusal:
+        """Where the pod has GPUs of a model that is within its limit; `beyond` if nowhere.
+
+        A node with GPUs of several models is left out if one of them is beyond its limit.
+        """
+        assert self._quota is not None
+        devices, size = self._cluster.columns.devices, self._cluster.columns.size
+        codes = [devices.codes[model] for model in self._quota.models_beyond(pod, devices.codes)]
+        within: NodeMask = np.logical_not(np.isin(devices.model[:size], codes).any(axis=1))
+        if rows is not None:
+            within &= rows
+        other = self._placements[pod.scheduler].place(pod, within, evicts=False)
+        if isinstance(other, Placed):
+            return self.beyond_quota(pod, other) or other
+        return replace(beyond, woken_by=beyond.woken_by | other.woken_by)
 
     def gang_beyond_quota(self, gang: Gang) -> QuotaRefusal | None:
         """Why a gang must wait whatever the nodes: as many of its pods as it needs, in one sum."""

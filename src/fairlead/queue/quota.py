@@ -4,7 +4,7 @@ The cluster knows what tenants hold, and a policy what they may hold. A tenant i
 equivalence class of a waiting pod, and never of its request: pods of all tenants share their views.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,6 +50,10 @@ class QuotaPolicy(Protocol):
 
     def admits_on(self, pod: Pod, node: str, grant: Grant | None) -> QuotaRefusal | None:
         """None if the pod may have these GPUs of the node."""
+        ...
+
+    def models_beyond(self, pod: Pod, models: Iterable[str]) -> list[str]:
+        """Those of which the pod may have no GPUs; asked when `admits_on` has refused it."""
         ...
 
     def admits_some(self, pods: Collection[Pod], needed: int) -> QuotaRefusal | None:

@@ -4,7 +4,7 @@ Only resources that a limit lists are limited. A unit of several pods is admitte
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from math import inf
 
@@ -81,17 +81,31 @@ class QueuePolicy:
 
     def admits_on(self, pod: Pod, node: str, grant: Grant | None) -> QuotaRefusal | None:
         """Limits of models: which model a pod gets is known only with its node."""
-        if not self._tree.limiting_models:
-            return None
-        key = self._names.of(pod)
-        limiting = [k for k in self._tree.lineage(key) if k in self._tree.limiting_models]
+        limiting = self._limiting_models(pod)
         charge = self._charge_on(pod, node, grant) if limiting else ()
         models = {name: amount for name, amount in charge if name.startswith(GPUS_OF_MODEL)}
-        for each in limiting if models else ():
-            spec = self._tree.get(each)
-            if spec is not None and (refusal := self._over_limit(spec, models, None)):
-                return refusal
-        return None
+        return self._over_models(limiting, models) if models else None
+
+    def models_beyond(self, pod: Pod, models: Iterable[str]) -> list[str]:
+        limiting, gpus = self._limiting_models(pod), dict(self._charge_of(pod.request)).get(GPUS, 0)
+        return [
+            model
+            for model in models
+            if self._over_models(limiting, {GPUS_OF_MODEL + model: gpus}) is not None
+        ]
+
+    def _limiting_models(self, pod: Pod) -> list[QueueSpec]:
+        if not self._tree.limiting_models:
+            return []
+        lineage = self._tree.lineage(self._names.of(pod))
+        keys = (key for key in lineage if key in self._tree.limiting_models)
+        return [spec for key in keys if (spec := self._tree.get(key)) is not None]
+
+    def _over_models(
+        self, limiting: Iterable[QueueSpec], models: Mapping[str, int]
+    ) -> QuotaRefusal | None:
+        refusals = (self._over_limit(spec, models, None) for spec in limiting)
+        return next((refusal for refusal in refusals if refusal is not None), None)
 
     def admits_some(self, pods: Collection[Pod], needed: int) -> QuotaRefusal | None:
         """As one sum: of each resource the least that so many of the pods request.
