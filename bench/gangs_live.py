@@ -1,7 +1,7 @@
 """Gangs on one API server, with kube-scheduler's own gangs, with Volcano's scheduler and Fairlead.
 
     python bench/gangs_live.py [--nodes 500] [--pods 512] [--gangs 1000] [--rounds 2]
-    python bench/gangs_live.py --parts many backlog --sides kube-scheduler fairlead
+    python bench/gangs_live.py --parts many --sides kube-scheduler fairlead
 
 kube-scheduler and Fairlead read native PodGroups (their gates are on), Volcano its own ones. Its
 controllers do not run.
@@ -10,10 +10,8 @@ controllers do not run.
 seconds until the first pod says why it waits, and CPU and writes of the 20 s after that.
 "many": gangs of 8 on as many nodes, created as fast as the API server takes them; seconds from the
 first creation, and from the last one, to the last bind, and CPU until then.
-"backlog": the same gangs, which exist before the scheduler starts; seconds from its first bind to
-its last, and pods a second from its start.
-The last two have a control plane of their own for each side, and end after `--limit` seconds: then
-the pods that are bound by then count.
+This has a control plane of its own for each side, and ends `--limit` seconds after the last
+creation: then the pods that are bound by then count.
 """
 
 import argparse
@@ -52,7 +50,7 @@ GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
 SERVED = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
 #: Of the impossible gang: pods, nodes that fit, and how long it is watched.
 LARGE, FITTING, QUIET_S = 80, 49, 20.0
-PARTS = ("whole", "impossible", "many", "backlog")
+PARTS = ("whole", "impossible", "many")
 #: Pods of each of many gangs.
 SMALL = 8
 #: As Volcano's chart writes it.
@@ -113,12 +111,11 @@ def _measured(options: argparse.Namespace) -> list[dict[str, Any]]:
                     if "impossible" in parts:
                         one |= _impossible(plane, side)
                     found.append(one)
-    for part, measure in (("many", _many), ("backlog", _backlog)):
-        for side in sides if part in parts and options.gangs else ():
-            with _plane(options.gangs) as plane:
-                one = measure(plane, side, options.gangs, options.limit)
-            say(f"{side}: {one}")
-            found.append({"side": side, **one})
+    for side in sides if "many" in parts and options.gangs else ():
+        with _plane(options.gangs) as plane:
+            one = _many(plane, side, options.gangs, options.limit)
+        say(f"{side}: {one}")
+        found.append({"side": side, **one})
     return found
 
 
@@ -156,7 +153,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=2, help="each side, in turn")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds of many and backlog")
+    parser.add_argument(
+        "--limit", type=float, default=120.0, help="seconds after the last creation"
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results" / "gangs-live.json")
     return parser.parse_args()
 
@@ -204,20 +203,6 @@ def _many(plane: ControlPlane, side: str, gangs: int, limit_s: float) -> dict[st
     return {"many_bound": len(found), "many_s": found[-1] - begun_s,
             "many_after_s": max(0.0, found[-1] - created_s),
             "many_cpu_ms_per_pod": 1000 * cpu_s / len(found)}  # fmt: skip
-
-
-def _backlog(plane: ControlPlane, side: str, gangs: int, limit_s: float) -> dict[str, float]:
-    say(f"{side}: a backlog of {gangs} gangs of {SMALL}")
-    admin, pods = str(plane.kubeconfig_for()), gangs * SMALL
-    _create_many(admin, side, gangs)
-    with bind_times(admin) as times:
-        begun_s = time.monotonic()
-        with _started(plane, side) as process:
-            found = _awaited(times, pods, begun_s + limit_s)
-            cpu_s = process.cpu_seconds()
-    return {"backlog_bound": len(found), "backlog_s": found[-1] - found[0],
-            "backlog_pods_per_s": len(found) / (found[-1] - begun_s),
-            "backlog_cpu_ms_per_pod": 1000 * cpu_s / len(found)}  # fmt: skip
 
 
 def _create_many(admin: str, side: str, gangs: int) -> None:

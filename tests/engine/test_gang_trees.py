@@ -19,7 +19,7 @@ from fairlead.model.gangs import (
     TopologyRule,
 )
 from fairlead.model.pods import Pod
-from gang_world import GangWorld
+from gang_world import GangWorld, a_gang
 
 LATER_S = 10.0
 
@@ -284,3 +284,47 @@ def test_a_policy_of_never_counts_for_the_whole_tree(never: str | None) -> None:
     whole = trees.spec_of("composite/default/root")
     assert whole is not None
     assert whole.preempts is (never is None)
+
+
+# -- eviction --------------------------------------------------------------------------------------
+
+
+def evicted_for(gpus: int, *specs: GangSpec, groups: tuple[str, ...]) -> set[str]:
+    """Groups of which pods are evicted for a gang that needs two GPUs; all are full before."""
+    world = TreeWorld(gpus, *specs)
+    for group in groups:
+        world.create(*members(group, 2))
+    assert world.settle() == dict.fromkeys(groups, 2)
+    world.create(*a_gang("high", 2, priority=10))
+    world.decide_all()
+    victims = [pod.name for each in world.evictions for pod in each.victims]
+    assert len(victims) == 2 * len({name[0] for name in victims})
+    return {name[0] for name in victims}
+
+
+def test_a_group_that_is_not_needed_is_evicted_without_the_others() -> None:
+    specs = (composite("root", 1), leaf("a", 2, "root"), leaf("b", 2, "root"))
+    assert evicted_for(4, *specs, groups=("a", "b")) == {"b"}
+
+
+def test_groups_that_are_all_needed_are_evicted_together() -> None:
+    specs = (composite("root", 2), leaf("a", 2, "root"), leaf("b", 2, "root"))
+    assert evicted_for(4, *specs, groups=("a", "b")) == {"a", "b"}
+
+
+def test_a_root_that_is_disrupted_whole_is_evicted_whole() -> None:
+    specs = (composite("root", 1, evicted_whole=True), leaf("a", 2, "root"), leaf("b", 2, "root"))
+    assert evicted_for(4, *specs, groups=("a", "b")) == {"a", "b"}
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_inner_group_that_is_disrupted_whole_goes_with_all_of_its_groups(whole: bool) -> None:
+    specs = (
+        composite("root", 1),
+        leaf("a", 2, "root"),
+        composite("inner", 1, "root", evicted_whole=whole),
+        leaf("b", 2, "inner"),
+        leaf("c", 2, "inner"),
+    )
+    expected = [{"b", "c"}] if whole else [{"b"}, {"c"}]
+    assert evicted_for(6, *specs, groups=("a", "b", "c")) in expected

@@ -1,7 +1,7 @@
 """Which pods go together when one of them is evicted: those of a gang at its minimum."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from fairlead.model.pods import Pod
@@ -18,6 +18,11 @@ class GangUnit(Protocol):
     @property
     def spare(self) -> int:
         """How many of them may be evicted singly."""
+        ...
+
+    @property
+    def spare_groups(self) -> Sequence[frozenset[str]]:
+        """Names of groups that may be evicted, each set as a whole."""
         ...
 
     @property

@@ -144,9 +144,10 @@ class _Assembly:
 
     def _group(self, spec: GangSpec, depth: int) -> Group:
         if spec.least_groups is None:
-            return Group(leaf_name(spec.key), spec.minimum, topology=spec.topology)
-        groups = self.below(spec.key, depth)
-        return Group(spec.key, spec.least_groups, groups, topology=spec.topology)
+            group = Group(leaf_name(spec.key), spec.minimum)
+        else:
+            group = Group(spec.key, spec.least_groups, self.below(spec.key, depth))
+        return replace(group, topology=spec.topology, evicted_whole=spec.evicted_whole)
 
 
 def leaf_name(key: str) -> str:

@@ -45,6 +45,28 @@ def _leaves(group: Group) -> set[str]:
     return inner or {group.name}
 
 
+def spare_groups(spec: GangSpec, members: Mapping[str, int]) -> list[frozenset[str]]:
+    """Groups of pods that may go, each as a whole, and all of them: the gang is satisfied then.
+
+    The last come first. A leaf is one of them, or all leaves of a group that is evicted whole.
+    """
+    left, found = dict(members), list[frozenset[str]]()
+    if spec.evicted_whole or lacking(spec, left):
+        return found
+    for leaves in reversed([each for group in spec.groups for each in _units(group)]):
+        without = {name: n for name, n in left.items() if name not in leaves}
+        if len(without) < len(left) and without and not lacking(spec, without):
+            left = without
+            found.append(leaves)
+    return found
+
+
+def _units(group: Group) -> list[frozenset[str]]:
+    if group.evicted_whole or not group.groups:
+        return [frozenset(_leaves(group))]
+    return [each for inner in group.groups for each in _units(inner)]
+
+
 def disagreement(one: GangSpec, other: GangSpec) -> str:
     """What two pods of a gang without an object say differently."""
     for field in fields(GangSpec):

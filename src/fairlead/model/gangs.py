@@ -51,6 +51,8 @@ class Group:
     set_size: int = 0
     #: The rule of each such set.
     set_topology: tuple[TopologyRule, ...] = ()
+    #: All pods below it are evicted together.
+    evicted_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,6 +202,8 @@ class DisruptionUnits:
         self._by_row: dict[int, list[DisruptionUnit]] = {}
         self._gangs: dict[str, DisruptionUnit | None] = {}
         self._singles: dict[str, frozenset[str]] = {}
+        #: By gang, and by the name of the group.
+        self._spare: dict[str, dict[str, DisruptionUnit | None]] = {}
         #: Whether members of gangs that are being bound were left out.
         self.left_out = False
 
@@ -229,9 +231,29 @@ class DisruptionUnits:
             return None
         if unit is None or pod.uid in self._goes_singly(key, unit):
             return self._single(held)
+        if (group := self._spare_group(key, pod.gang.group, unit)) is not None:
+            return group
         if key not in self._gangs:
             self._gangs[key] = self._whole(key, unit)
         return self._gangs[key]
+
+    def _spare_group(self, key: str, group: str, unit: GangUnit) -> DisruptionUnit | None:
+        """Of a gang with more groups than it needs: those that go with this one, without the rest.
+
+        None: it goes with all.
+        """
+        if key not in self._spare:
+            self._spare[key] = {
+                name: self._group_unit(key, names, unit)
+                for names in unit.spare_groups for name in names
+            }  # fmt: skip
+        return self._spare[key].get(group)
+
+    def _group_unit(self, key: str, names: frozenset[str], unit: GangUnit) -> DisruptionUnit | None:
+        members = [each for each in self._members(unit) if unit.placed[each.pod.uid] in names]
+        if not members or not all(self.rule.may_evict(held.pod) for held in members):
+            return None
+        return self._weighed(f"{key}#{min(names)}", tuple(members), key, unit.priority)
 
     def _goes_singly(self, key: str, unit: GangUnit) -> frozenset[str]:
         """Of its members above the minimum, those with the highest ranks."""

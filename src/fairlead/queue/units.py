@@ -14,6 +14,7 @@ from fairlead.model.gang_needs import (
     lacking,
     member_problem,
     priority_problem,
+    spare_groups,
     unsatisfied,
 )
 from fairlead.model.gangs import Counting, GangSpec
@@ -26,6 +27,9 @@ GangRequest = tuple[int, frozenset[tuple[PodRequest, int]], str]
 #: Scheduler name, request, priority and tenant: units of one class get the same answer. The tenant
 #: is empty where there is no quota.
 EquivalenceClass = tuple[str, PodRequest | GangRequest, int, str]
+
+#: Of gangs with more groups, none goes without the others.
+_MOST_COMPARED = 64
 
 RequestOf = Callable[[Pod], PodRequest]
 
@@ -234,6 +238,13 @@ class Gang:
             return 0
         alive = len(self.placed) - len(self.finished)
         return min(alive, max(0, len(self.placed) - self.spec.minimum))
+
+    @property
+    def spare_groups(self) -> list[frozenset[str]]:
+        """Names of groups that it does not need; each set may be evicted as a whole."""
+        if not 1 < len(self.spec.groups) <= _MOST_COMPARED:
+            return []
+        return spare_groups(self.spec, {name: n for name, n in self._count.items() if n})
 
     @property
     def is_partial(self) -> bool:
