@@ -84,6 +84,8 @@ class Queues:
         self._touched_s = 0.0
         #: Queues whose units, and those beneath, may differ by namespace now, or do no longer.
         self._unsorted: set[str] = set()
+        #: Queues that list other namespaces than before.
+        self._relisted: set[str] = set()
         #: It may be known by now whose a pod is that was counted for none.
         self._unresolved = False
 
@@ -129,8 +131,10 @@ class Queues:
         self.order.spec_changed(old, spec)
         if (old.not_lent if old else ()) != spec.not_lent:
             self._free(*self._queue.held_back)
-        if self.names.differ(old, spec) or (old and old.namespaces) != spec.namespaces:
+        if self.names.differ(old, spec):
             self._resolve_later()
+        if (old and old.namespaces) != spec.namespaces:
+            self._relisted.add(spec.key)
         if (reshaped and self.tree.listing_namespaces) or listed != _lists_namespaces(spec):
             self._unsorted.add(spec.key)
 
@@ -225,7 +229,8 @@ class Queues:
 
     def _end(self) -> None:
         self.is_active = self._unresolved = False
-        for keys in (self._changed, self._unsorted, self._touched, self._tried):
+        noted = self._changed, self._unsorted, self._touched, self._tried, self._relisted
+        for keys in noted:
             keys.clear()
         self._cluster.eviction_rule = ByPriority()
         self._cluster.tenants = None
@@ -299,15 +304,25 @@ class Queues:
             self._touch(self._tried.pop())
         if self.order.look(self._now) and self.order.not_lent:
             self._free(*self._queue.held_back)  # there is more or less beside what is kept
+        if self._relisted:
+            beneath = (key for above in self._relisted for key in self.tree.beneath(above))
+            self._count_again({None, "", *self._relisted, *beneath})
+            self._relisted.clear()
         if not self._unresolved:
             return
         self._unresolved = False
-        for held in list(self._cluster.holdings.values()):
-            if not (held.tenant and held.pod.charged_queue):
-                self._move(held)
+        self._count_again(None)
         self._show_pending()
         self.order.sort_again()
         self._requeuer.sort_again()
+
+    def _count_again(self, tenants: Collection[str | None] | None) -> None:
+        """Pods that are counted for these queues may belong to others; None: for any."""
+        for held in list(self._cluster.holdings.values()):
+            if tenants is not None and held.tenant not in tenants:
+                continue
+            if not (held.tenant and held.pod.charged_queue):
+                self._move(held)
 
     def _look_at_changed(self) -> None:
         changed, self._changed = self._changed, set()
