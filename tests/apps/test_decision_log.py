@@ -38,6 +38,7 @@ from fairlead.model.behaviour import KUBERNETES_1_37
 from fairlead.model.errors import ConfigError
 from fairlead.model.gangs import Membership
 from fairlead.model.gpus import FAIRLEAD, Gpu, GpuRequest, Inventory
+from fairlead.model.run_times import RunTime
 from fairlead.model.storage import StorageClass
 
 NAME = "gpu-scheduler"
@@ -280,9 +281,13 @@ def test_what_was_learned_about_run_times_is_part_of_the_log(tmp_path: Path) -> 
         run = teacher.run_of(pod, 100.0 + number, succeeded=True)
         assert run is not None
         world.tell(run)
+    world.tell(events.OwnerRunTimeSeen("default/Job/job-1", None))
+    seen = events.OwnerRunTimeSeen("default/Job/job-2", RunTime(60.0), "2027-01-15T08:00:00Z")
+    world.tell(seen)
     learned = teacher.dump()
     assert teacher.forecast(pod) is not None
     world.engine.begin_again()
+    assert [*world.engine.run_times.owners] == [(seen.owner, seen.run_time, seen.started)]
     assert world.engine.run_times.dump() == learned
     busy(world, 1)
     world.log.close(10)

@@ -69,7 +69,14 @@ def _show(plane: ControlPlane, pods: Pods, name: str, status: dict[str, object])
 
 def learn_a_run_time(plane: ControlPlane, pods: Pods) -> None:
     plane.create_nodes(["short"], allocatable={GPU: "1"}, labels={"for": "runs"})
-    pods.create("trains", gpus=1, nodeSelector={"for": "runs"})
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}
+    spec = {"suspend": True, "template": template, "activeDeadlineSeconds": 9000}
+    job = {"metadata": {"name": "trains"}, "spec": spec}
+    code, made = plane.api("POST", f"/apis/batch/v1/namespaces/{pods.namespace}/jobs", job)
+    assert code == 201, made
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "trains", "controller": True}
+    metadata = {"ownerReferences": [{**owner, "uid": made["metadata"]["uid"]}]}
+    pods.create("trains", gpus=1, metadata=metadata, nodeSelector={"for": "runs"})
     pods.wait_bound("trains")
     end_a_run(plane, pods, "trains")
     path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/fairlead-run-times"

@@ -264,14 +264,6 @@ def test_it_may_evict_pods_through_their_budgets(charts: Helm) -> None:
     assert ("", "pods/eviction", "create") in granted(role)
 
 
-def test_the_right_to_read_jobs_comes_with_consolidation(charts: Helm) -> None:
-    off, on = ({"config": {"consolidation": {"enabled": value}}} for value in (False, True))
-    without, with_it = (
-        granted(by_name(charts.rendered(values))["ClusterRole/fairlead"]) for values in (off, on)
-    )
-    assert with_it - without == {("batch", "jobs", "get")}
-
-
 def test_the_rights_on_queues_are_those_of_the_dialects_that_are_on(charts: Helm) -> None:
     role = by_name(charts.rendered({}))["ClusterRole/fairlead-queues"]
     assert granted(role) == {right for each in queues.DIALECTS for right in _rights_on(each)}

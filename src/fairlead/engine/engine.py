@@ -241,6 +241,8 @@ class Engine:
                 return self._pod_rejected(pod, message, now)
             case events.RunEnded():
                 self.run_times.ended(event)
+            case events.OwnerRunTimeSeen(owner, run_time, started):
+                self.run_times.owners.put(owner, run_time, started)
             case events.RunTimesLoaded(data):
                 self.run_times.load(data)
             case events.ReleaseOverdue(uid):

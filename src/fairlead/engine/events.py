@@ -15,6 +15,7 @@ from fairlead.model.pods import Pod
 from fairlead.model.prices import Prices
 from fairlead.model.queues import QueueSpec
 from fairlead.model.readings import NodeReadings
+from fairlead.model.run_times import RunTime
 from fairlead.model.selectors import LabelSelector
 from fairlead.model.storage import StorageObject
 from fairlead.model.topology import Topology
@@ -40,6 +41,18 @@ class RunEnded:
     gang: str = ""
     #: How long it had declared to run.
     declared_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRunTimeSeen:
+    """What the controller of pods declares about how long they run."""
+
+    #: Namespace, kind and name: "default/Job/train".
+    owner: str
+    #: None: nothing.
+    run_time: RunTime | None
+    #: When it started, as the API server writes times: its bound counts from then.
+    started: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +362,7 @@ Event = (
     | PodRejected
     | RunEnded
     | RunTimesLoaded
+    | OwnerRunTimeSeen
     | ReleaseOverdue
     | ReservationIdle
     | ReservationsPaused

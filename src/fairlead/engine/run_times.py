@@ -12,6 +12,7 @@ from functools import partial
 from fairlead.cluster.holdings import Holding
 from fairlead.engine import run_dumps
 from fairlead.engine.events import RunEnded
+from fairlead.engine.owner_run_times import OwnerRunTimes
 from fairlead.engine.run_ends import Expectation, end_of
 from fairlead.engine.run_forecasts import RunForecast
 from fairlead.engine.run_history import RunHistory
@@ -31,7 +32,6 @@ SERVICES = frozenset(
 _TOLERATED = 1.5
 #: Gangs of which a member has been learned from.
 MOST_GANGS = 1024
-_NOTHING = RunTime()
 #: Of a time as the API server writes it, up to the minute.
 _MINUTE = len("2026-11-16T12:30")
 
@@ -47,6 +47,7 @@ class RunTimes:
     ) -> None:
         self._holding_of, self._wall_offset_s, self._spec_of = holding_of, wall_offset_s, spec_of
         self.history = RunHistory()
+        self.owners = OwnerRunTimes()
         self._gangs: OrderedDict[str, None] = OrderedDict()
 
     # -- what is expected --------------------------------------------------------------------
@@ -89,7 +90,7 @@ class RunTimes:
         return end_of(expected, self._started(held.pod, now), now, partial(self._beyond, held.pod))
 
     def _expectation(self, pod: Pod) -> Expectation | None:
-        declared, kind = pod.run_time or _NOTHING, self.kind_of(pod)
+        declared, kind = self.owners.declared(pod), self.kind_of(pod)
         if kind is None:
             return Expectation.declared(declared) if declared.expected_s is not None else None
         if declared.estimate_s is not None:
@@ -132,11 +133,11 @@ class RunTimes:
 
     def run_of(self, pod: Pod, ran_s: float, *, succeeded: bool) -> RunEnded | None:
         """What can be learned from a pod that has ended; None: nothing."""
-        kind, declared = self.kind_of(pod), pod.run_time
+        kind, declared = self.kind_of(pod), self.owners.declared(pod)
         if kind is None:
             return None
         gang = f"{pod.gang.gang} {pod.started[:_MINUTE]}" if pod.gang else ""
-        return RunEnded(kind, ran_s, succeeded, gang, declared.estimate_s if declared else None)
+        return RunEnded(kind, ran_s, succeeded, gang, declared.estimate_s)
 
     def finished(self, pod: Pod, now: float) -> None:
         """A pod that held its place has ended, by itself, with or without success, or deleted."""

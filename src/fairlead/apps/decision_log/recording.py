@@ -195,6 +195,7 @@ class RecordedEngine(Engine):
         """Becomes a new engine, and begins a new run; for one that is settled."""
         behaviour, wall_s, keeps = self.cluster.behaviour, self.wall_offset_s, self.keeps_records
         learned = self.run_times.dump() if len(self.run_times.history) else b""
+        owners = [events.OwnerRunTimeSeen(*each) for each in self.run_times.owners]
         args, kwargs = self._made_of
         Engine.__init__(self, *args, **kwargs)
         self.keeps_records = keeps
@@ -203,3 +204,5 @@ class RecordedEngine(Engine):
         self.handle(events.ServerKnown(behaviour), now=time.monotonic())
         if learned:
             self.handle(events.RunTimesLoaded(learned), now=time.monotonic())
+        for owner in owners:
+            self.handle(owner, now=time.monotonic())

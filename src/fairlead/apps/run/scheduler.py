@@ -19,6 +19,7 @@ from fairlead.apps.run.gang_watches import GangWatches
 from fairlead.apps.run.gpu_measures import expose
 from fairlead.apps.run.kubelet_rejections import KubeletRejections
 from fairlead.apps.run.measures import Measures
+from fairlead.apps.run.owner_reader import OwnerReader
 from fairlead.apps.run.pricing import Pricing
 from fairlead.apps.run.queue_measures import expose_queues_of
 from fairlead.apps.run.queue_watches import QueueWatches
@@ -90,7 +91,7 @@ _Part = (
     Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
     | Readings | KubeletRejections | ReservationCare | GangWatches | GangStatusWriter
     | FinishedMembers | QueueWatches | QueueStatusWriter | EndedRuns | RunTimeStore
-    | AdvanceWatches | AdvanceStatusWriter
+    | AdvanceWatches | AdvanceStatusWriter | OwnerReader
 )  # fmt: skip
 
 
@@ -249,6 +250,7 @@ class Scheduler:
             lambda: self._has_taken_over,
             self._run_time_store.loaded if self._run_time_store else None,
         )
+        self._owners = OwnerReader(client, self._feed, self._served, time.monotonic)
         self._finished = FinishedMembers(client, self._feed, self._watches.decode_pod)
         self._verification = Verification(
             self.engine, self._reflectors, self._watches.pods, self._feed, metrics, verify_every_s
@@ -280,6 +282,7 @@ class Scheduler:
             self._rejections,
             self._finished,
             self._ended,
+            self._owners,
             *([self._run_time_store] if self._run_time_store else ()),
             *([self._reservations] if self._reserver else ()),
             self._gangs,
@@ -434,6 +437,7 @@ class Scheduler:
             self._volume_binder.look()
         self._rejections.note(event)
         self._ended.note(event)
+        self._owners.note(event)
         self.usage.note(event)
         self._on_event(event)
 

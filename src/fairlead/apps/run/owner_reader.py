@@ -1,0 +1,77 @@
+"""Reads what Jobs declare about how long their pods run.
+
+A Job is read when a pod of it with GPUs is first seen, and again for a later pod after a while: a
+Job that was suspended starts its deadline again. Jobs are not watched.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Container
+from contextlib import suppress
+
+import msgspec
+
+from fairlead.engine import events
+from fairlead.engine.owner_run_times import MOST_OWNERS, owner_key
+from fairlead.kube.errors import ReplyLost, Unreachable
+from fairlead.kube.http.client import Client
+from fairlead.kube.owner_run_times import read_owner
+from fairlead.kube.writes.job_survival import job_path
+from fairlead.model.pods import Pod
+
+#: Jobs that wait to be read.
+_LIMIT = 1024
+_AGAIN_S = 60.0
+_PAUSE_S = 0.05
+_TIMEOUT_S = 10.0
+_JOB = "Job/"
+
+
+class OwnerReader:
+    """Runs beside the scheduler; `note` it what happens."""
+
+    def __init__(
+        self,
+        client: Client,
+        feed: Callable[[events.Event], None],
+        served: Container[str],
+        now: Callable[[], float],
+    ) -> None:
+        self._client, self._feed, self._served, self._now = client, feed, served, now
+        #: When each was last asked for.
+        self._asked: OrderedDict[str, float] = OrderedDict()
+        self._pods: asyncio.Queue[Pod] = asyncio.Queue(_LIMIT)
+
+    def note(self, event: events.Event) -> None:
+        """A pod whose Job is not known, or was read long ago, is the reason to read it."""
+        if not isinstance(event, events.PodSeen) or event.pod.request.gpu_request is None:
+            return
+        pod = event.pod
+        if not pod.controller.startswith(_JOB) or pod.scheduler not in self._served:
+            return
+        if not self._pods.full() and self._is_due(owner_key(pod), pod, self._now()):
+            self._pods.put_nowait(pod)
+
+    def _is_due(self, owner: str, pod: Pod, now: float) -> bool:
+        """Now it is asked for. A pod that runs is of the start that was read."""
+        asked_s = self._asked.get(owner)
+        if asked_s is not None and (pod.started or now - asked_s < _AGAIN_S):
+            return False
+        self._asked.pop(owner, None)
+        self._asked[owner] = now
+        if len(self._asked) > MOST_OWNERS:
+            self._asked.popitem(last=False)
+        return True
+
+    async def run(self) -> None:
+        while True:
+            pod = await self._pods.get()
+            with suppress(Unreachable, ReplyLost, msgspec.MsgspecError):
+                await self._look(pod)
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _look(self, pod: Pod) -> None:
+        path = job_path(pod.namespace, pod.controller.removeprefix(_JOB))
+        reply = await self._client.request("GET", path, timeout_s=_TIMEOUT_S)
+        if reply.status == 200:
+            self._feed(events.OwnerRunTimeSeen(owner_key(pod), *read_owner(reply.body)))

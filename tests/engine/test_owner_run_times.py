@@ -1,0 +1,90 @@
+"""What Jobs declare counts for their pods, from the moment that it counts from."""
+
+import json
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from builders import a_node, a_pod, an_engine
+from fairlead.engine import events, owner_run_times
+from fairlead.kube.owner_run_times import read_owner
+from fairlead.model.run_times import RunEnd, RunTime
+
+JOB_S = 1_800_000_000.0
+JOB_STARTED, POD_STARTED = "2027-01-15T08:00:00Z", "2027-01-15T08:10:00Z"
+DEADLINE = RunTime(None, 3600.0, "job activeDeadlineSeconds")
+
+
+def a_job(**fields: object) -> tuple[RunTime | None, str]:
+    return read_owner(json.dumps(fields).encode())
+
+
+def test_the_deadline_of_a_job_counts_from_its_start() -> None:
+    spec, status = {"activeDeadlineSeconds": 3600}, {"startTime": JOB_STARTED}
+    assert a_job(spec=spec, status=status) == (DEADLINE, JOB_STARTED)
+    engine = an_engine(a_node("n1"))
+    engine.wall_offset_s = JOB_S
+    engine.handle(events.OwnerRunTimeSeen("default/Job/train", DEADLINE, JOB_STARTED), now=0.0)
+    waiting = a_pod("p", controller="Job/train")
+    assert engine.run_times.of_pod(waiting) == DEADLINE
+    running = replace(waiting, node="n1", started=POD_STARTED)
+    engine.handle(events.PodSeen(running), now=600.0)
+    end = engine.run_times.end_s(running.uid, now=600.0)
+    assert end == RunEnd(2100.0, 3600.0, 3600.0, bounded=True)
+
+
+def test_a_job_that_is_resumed_has_its_whole_deadline_again() -> None:
+    engine = an_engine(a_node("n1"))
+    for started in (JOB_STARTED, POD_STARTED):
+        engine.handle(events.OwnerRunTimeSeen("default/Job/train", DEADLINE, started), now=0.0)
+    pod = a_pod("p", controller="Job/train", started=POD_STARTED)
+    assert engine.run_times.of_pod(pod) == DEADLINE
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (RunTime(60.0, None, "annotation"),
+         RunTime(60.0, 3600.0, "annotation and job activeDeadlineSeconds")),
+        (RunTime(None, 600.0, "pod activeDeadlineSeconds"),
+         RunTime(None, 600.0, "pod activeDeadlineSeconds")),
+        (RunTime(None, 7200.0, "pod activeDeadlineSeconds"), DEADLINE),
+        (RunTime(None, 600.0, "time limit", enforced=False), DEADLINE),
+    ],
+)  # fmt: skip
+def test_what_a_pod_declares_counts_before_what_its_job_does(
+    said: RunTime, expected: RunTime
+) -> None:
+    engine = an_engine()
+    engine.handle(events.OwnerRunTimeSeen("default/Job/train", DEADLINE), now=0.0)
+    assert engine.run_times.of_pod(a_pod("p", controller="Job/train", run_time=said)) == expected
+    other = a_pod("p", controller="Job/other", run_time=said)
+    assert engine.run_times.of_pod(other) == said
+
+
+def test_a_job_may_have_the_annotations_and_the_label_of_a_pod() -> None:
+    words = {"annotations": {"fairlead.dev/run-time": "2h"}}
+    assert a_job(metadata=words) == (RunTime(7200.0, None, "annotation"), "")
+    words = {"labels": {"kueue.x-k8s.io/max-exec-time-seconds": "600"}}
+    assert a_job(metadata=words) == (RunTime(None, 600.0, "kueue"), "")
+    assert a_job(metadata={}) == (None, "")
+    with pytest.raises(msgspec.MsgspecError):
+        a_job(spec={"activeDeadlineSeconds": "soon"})
+
+
+def test_an_estimate_of_a_job_is_that_of_its_pods() -> None:
+    engine = an_engine()
+    said = RunTime(7200.0, None, "annotation")
+    engine.handle(events.OwnerRunTimeSeen("default/Job/train", said), now=0.0)
+    pod = a_pod("p", controller="Job/train")
+    assert engine.run_times.of_pod(pod) == said
+    engine.handle(events.OwnerRunTimeSeen("default/Job/train", None), now=0.0)
+    assert engine.run_times.of_pod(pod) is None
+
+
+def test_what_jobs_declare_is_bounded() -> None:
+    engine = an_engine()
+    for number in range(5000):
+        engine.handle(events.OwnerRunTimeSeen(f"default/Job/{number}", DEADLINE), now=0.0)
+    assert len(engine.run_times.owners._owners) == owner_run_times.MOST_OWNERS
