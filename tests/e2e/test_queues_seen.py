@@ -153,7 +153,8 @@ def test_one_queue_shows_its_units_and_who_borrows(contended: Scene) -> None:
     assert "seen-models/late" in shown
     assert "2 nvidia.com/gpu guaranteed to this queue not in use; queues that borrow:" in shown
     (borrower,) = [line for line in shown.splitlines() if line.split()[:2] == ["seen-product", "2"]]
-    assert borrower.split()[-1] == "0"
+    assert borrower.split()[3] == "0"
+    assert "4 of queues that are not reclaimable" in borrower
     assert contended.teams["product"].node("serve") == NODE
     contended.teams["models"].delete("late")
 
