@@ -1,6 +1,6 @@
 # Everything a developer does here, by name. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup control-plane run test test-1.37 test-node test-peers image fast fuzz check format bench bench-openb calibrate lock manifests live-view clean
+.PHONY: help setup control-plane run test test-1.37 test-node test-peers image fast fuzz check format bench bench-openb bench-jct calibrate lock manifests live-view clean
 VENV := .venv/bin
 
 help: ## list the commands
@@ -66,6 +66,9 @@ bench: setup ## engine, drain and shapes beside kube-scheduler, restart, failove
 
 bench-openb: setup ## how many GPUs each policy allocates on the openb traces (DATA=folder OUT=file ARGS=…)
 	@$(VENV)/python bench/openb.py $(or $(DATA),../shared/data/openb) $(if $(OUT),--out $(OUT)) $(ARGS)
+
+bench-jct: setup ## completion times and waits on the Muri and Philly traces (DATA=folder OUT=file ARGS=…)
+	@$(VENV)/python bench/jct.py $(or $(DATA),../shared/data) $(if $(OUT),--out $(OUT)) $(ARGS)
 
 calibrate: setup ## the simulator against published figures of the Muri traces (DATA=folder)
 	@$(VENV)/python bench/calibration.py $(or $(DATA),../shared/data)

@@ -14,8 +14,13 @@ _COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
 _NODES, _GPUS_OF_NODE = 64, 8
 
 
-def read_philly(file: Path) -> SimTrace:
-    rows = [(_moment_s(row), row) for row in csv_rows(file, _COLUMNS)]
+def read_philly(file: Path, first: str = "", end: str = "") -> SimTrace:
+    """`first`, `end`: only jobs from the first day on and before the other one, as 2017-10-01."""
+    rows = [
+        (_moment_s(row), row)
+        for row in csv_rows(file, _COLUMNS)
+        if first <= row.text("timestamp") and (not end or row.text("timestamp") < end)
+    ]
     start_s = min((moment for moment, _ in rows), default=0.0)
     maker = JobMaker()
     jobs = [_job(row, moment - start_s, maker) for moment, row in rows]
