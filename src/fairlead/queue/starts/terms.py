@@ -40,4 +40,4 @@ class StartTerms:
 SSF_EASY_TERMS = StartTerms()
 
 #: Found on the Muri and Philly traces and on copies with other run times (docs/adr/0051).
-SHORT_FIRST_TERMS = StartTerms(weight=0.85, give=1.0, patience=1.0, outlast=0.5)
+SHORT_FIRST_TERMS = StartTerms(weight=0.85, give=0.64, patience=1.2, outlast=0.56)
