@@ -12,6 +12,10 @@ from fairlead.model.pods import Pod
 from fairlead.model.run_times import RunEnd, RunTime
 from fairlead.queue.units import Unit
 
+#: Pods that are looked at in one turn, and how long what was found is kept.
+_MOST_LOOKS = 8000
+_KEPT_S = 1800.0
+
 
 class KnowsRunTimes(Protocol):
     def of(self, unit: Unit) -> RunTime | None:
@@ -41,6 +45,8 @@ class Ends:
         utc_s: Callable[[float], float],
     ) -> None:
         self._cluster = cluster
+        #: What was found for running pods, and when: as long as the pod is the same.
+        self._kept: dict[str, tuple[Pod, PodEnd | None, float]] = {}
         self._run_times = run_times
         self._terms = terms
         self._utc_s = utc_s
@@ -50,8 +56,34 @@ class Ends:
 
         `planned`: a pod of the unit whose start is planned; fillers end when it needs their room.
         """
-        if held.pod.deleting or (planned is not None and self.yields(held.pod, planned)):
+        pod = held.pod
+        if pod.deleting or (planned is not None and self.yields(pod, planned)):
             return PodEnd(now, bounded=True)
+        kept = self._kept.get(pod.uid)
+        if kept is not None and kept[0] is pod and (kept[1] is None or kept[1].at_s > now):
+            return kept[1]
+        found = self._found(held, now)
+        if pod.started:
+            self._kept[pod.uid] = pod, found, now
+        return found
+
+    def is_warm(self, now: float) -> bool:
+        """Looks at some running pods, so that a plan need not look at all of them in one turn."""
+        holdings, left = self._cluster.holdings, _MOST_LOOKS
+        if len(self._kept) > 2 * len(holdings) + _MOST_LOOKS:
+            self._kept = {uid: kept for uid, kept in self._kept.items() if uid in holdings}
+        for uid, held in holdings.items():
+            kept = self._kept.get(uid)
+            if kept is not None and kept[0] is held.pod and now - kept[2] < _KEPT_S:
+                continue
+            if left == 0:
+                return False
+            left -= 1
+            self._kept.pop(uid, None)
+            self.of(held, now)
+        return True
+
+    def _found(self, held: Holding, now: float) -> PodEnd | None:
         end = self._run_times.end_s(held.pod.uid, now=now)
         if end is None:
             return self._guessed(held.pod, now)

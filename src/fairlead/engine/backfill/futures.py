@@ -129,11 +129,18 @@ class Futures:
                 return False
         return self.place(trial, plan, nodes)
 
-    def holds(self, plan: Plan, others: Iterable[Plan], now: float, late_s: float) -> bool:
-        """Whether the unit can still start as planned; pods may end `late_s` later."""
+    def holds(
+        self,
+        plan: Plan,
+        others: Iterable[Plan],
+        nodes: AbstractSet[str],
+        now: float,
+        late_s: float,
+    ) -> bool:
+        """Whether its pods still fit these nodes at its start; others may end `late_s` later."""
         with self._cluster.trial() as trial:
-            self.advance(trial, plan, plan.on, plan.start_s + late_s, now)
-            return self.state(trial, plan, others, set(plan.on), now)
+            self.advance(trial, plan, nodes, plan.start_s + late_s, now)
+            return self.state(trial, plan, others, nodes, now)
 
     def open_beside(
         self, plan: Plan, others: Iterable[Plan], pods: Iterable[Pod], rows: Rows, now: float

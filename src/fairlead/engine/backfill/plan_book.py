@@ -113,7 +113,7 @@ class PlanBook:
             self._drop_started()
             self._check(now)
             self._call(now)
-        if self._is_due:
+        if self._is_due and self._planner.is_ready(now):
             self._is_due = False
             self._add(now)
         self._mark = self._cluster.changes.mark
@@ -133,22 +133,21 @@ class PlanBook:
         changed = self._cluster.changes.since(self._mark)
         if changed is not None and not changed:
             return
-        everything = changed is None or ANYWHERE in changed
+        row_of = self._cluster.row_of
         for at, plan in enumerate(self._plans):
-            rows = self._planner.futures.rows_of(plan).tolist()
-            lost = len(rows) < len(plan.on)
-            if not lost and not everything and changed and changed.keys().isdisjoint(rows):
-                continue
-            if lost or not self._holds(plan, at, now):
+            nodes = set(plan.on)
+            if changed is not None and ANYWHERE not in changed:
+                nodes = {node for node in nodes if row_of.get(node, ANYWHERE) in changed}
+            lost = any(node not in row_of for node in plan.on)
+            if lost or (nodes and not self._holds(plan, at, nodes, now)):
                 self._plan_again(at, now)
                 return
         self._improve(now)
 
-    def _holds(self, plan: Plan, at: int, now: float) -> bool:
+    def _holds(self, plan: Plan, at: int, nodes: set[str], now: float) -> bool:
+        late_s = self._terms.resolution_s
         try:
-            return self._planner.futures.holds(
-                plan, self._plans[:at], now, self._terms.resolution_s
-            )
+            return self._planner.futures.holds(plan, self._plans[:at], nodes, now, late_s)
         except PluginFault:
             return False
 
@@ -297,6 +296,8 @@ class PlanBook:
 
     def due_s(self) -> float | None:
         """When a unit is to start, or is late."""
+        if self._is_due:
+            return 0.0  # at once
         if not self._plans:
             return None
         late_s, hold_s = self._patience_s, self._terms.hold_s

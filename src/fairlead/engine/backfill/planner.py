@@ -34,7 +34,7 @@ MOST_PODS = 1000
 _MOST_WORK = 70_000
 _MOST_TIMES = 24
 #: Rows that are looked at beyond those that are needed.
-_MORE_ROWS = 32
+_MORE_ROWS = 16
 
 Times = npt.NDArray[np.float64]
 
@@ -65,9 +65,9 @@ class EndingPods:
     def freed(self, until_s: float, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
         """What rows have more by then."""
         count = int(np.searchsorted(self.at_s, until_s, side="right"))
-        found = np.zeros(shape, dtype=np.int64)
-        for at in range(shape[0]):
-            np.add.at(found[at], self.rows[:count], self.taken[at, :count])
+        rows, found = self.rows[:count], np.zeros(shape, dtype=np.int64)
+        for at, amounts in enumerate(self.taken):
+            found[at] = np.bincount(rows, weights=amounts[:count], minlength=shape[1])
         return found
 
 
@@ -125,6 +125,10 @@ class Planner:
                 return plan
         return None
 
+    def is_ready(self, now: float) -> bool:
+        """Whether a plan takes no longer than a turn may."""
+        return self._ends.is_warm(now)
+
     def _kinds(self, unit: Unit) -> list[PodKind]:
         """What it needs at least, the largest first."""
         pods = list(unit.pods)
@@ -145,21 +149,36 @@ class Planner:
         """All that end within the window; those that should have ended are about to."""
         row_of, until_s = self._cluster.row_of, now + self._terms.window_s
         evictor = replace(unit.pod, priority=unit.priority)
-        found = []
+        at_s: list[float] = []
+        found: list[tuple[str, int, bool]] = []
+        taken: list[tuple[int, ...]] = []
+        taken_of: dict[int, tuple[int, ...]] = {}
         for uid, held in self._cluster.holdings.items():
             row = row_of.get(held.node)
             end = self._ends.of(held, now, evictor) if row is not None else None
-            if end is not None and end.at_s <= until_s:
-                found.append((max(end.at_s, now), uid, row, amounts.taken_by(held), end.bounded))
+            if end is None or row is None or end.at_s > until_s:
+                continue
+            key = 0 if held.grant else id(held.amounts)
+            amounts_of = taken_of.get(key)
+            if amounts_of is None:
+                amounts_of = amounts.taken_by(held)
+                if key:
+                    taken_of[key] = amounts_of
+            at_s.append(max(end.at_s, now))
+            found.append((uid, row, end.bounded))
+            taken.append(amounts_of)
         self._cluster.work.pods += len(self._cluster.holdings)
-        found.sort(key=lambda each: each[:2])
-        taken = np.array([each[3] for each in found], dtype=np.int64)
+        times = np.array(at_s, dtype=np.float64)
+        order = np.argsort(times, kind="stable")
+        rows = np.array([row for _, row, _ in found], dtype=np.int64)
+        table = np.array(taken, dtype=np.int64).reshape(len(found), len(amounts.names))
+        ordered_pods = [found[at] for at in order.tolist()]
         return EndingPods(
-            np.array([each[0] for each in found], dtype=np.float64),
-            np.array([each[2] for each in found], dtype=np.int64),
-            taken.reshape(len(found), len(amounts.names)).T,
-            [each[1] for each in found],
-            [each[4] for each in found],
+            times[order],
+            rows[order],
+            table[order].T,
+            [uid for uid, _, _ in ordered_pods],
+            [bounded for _, _, bounded in ordered_pods],
         )
 
     # -- by amounts --------------------------------------------------------------------------
@@ -230,7 +249,7 @@ class Planner:
         ends = np.bincount(freed, minlength=size)[:size]
         found = np.flatnonzero(useful & (ends > 0))
         found = found[np.argsort(ends[found], kind="stable")]
-        most = 2 * sum(kind.count for kind in kinds) + _MORE_ROWS
+        most = sum(kind.count for kind in kinds) + _MORE_ROWS
         while True:
             mask = np.zeros(size, dtype=np.bool_)
             mask[found[:most]] = True
