@@ -1,6 +1,6 @@
 # Everything a developer does here, by name. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup control-plane run test test-1.37 test-node test-peers image fast fuzz check format bench bench-openb bench-jct calibrate lock manifests live-view clean
+.PHONY: help setup control-plane run test test-1.37 test-node test-peers image fast properties fuzz check format bench bench-openb bench-jct calibrate lock manifests live-view clean
 VENV := .venv/bin
 
 help: ## list the commands
@@ -34,6 +34,9 @@ image: setup ## build the image of deploy/Dockerfile, with docker, podman or bui
 
 fast: setup ## the tests that start no server and no program (under a minute)
 	@$(VENV)/python -m pytest -m "not server and not program" -q
+
+properties: setup ## the property tests with examples drawn at random, to find what make test does not (ARGS="-k ledger")
+	@$(VENV)/python -m pytest -m "not server and not program" -q --hypothesis-profile=random $(ARGS)
 
 fuzz: setup ## more mutated objects, in this process and on a real kube-apiserver (SEED=7 FOR=600, seconds for each)
 	@$(VENV)/python controlplane/build.py
