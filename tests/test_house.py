@@ -1,5 +1,6 @@
 """The house rules, held as tests: layers, types, style, and what must not be in a commit."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -66,3 +67,32 @@ def test_files_of_tests_have_names_of_their_own() -> None:
     """pytest imports them by that name, and two halves of the suite by different folders."""
     names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name, count in names.items() if count > 1] == []
+
+
+_WAITS = {"eventually", "soon", "until", "wait_bound", "wait_refused", "run", "urlopen"}
+#: It tries something else after that, and urlopen(…) in a loop that has the patience.
+_MAY_BE_SHORT = {"test_chart.py", "prometheuses.py", "test_webhook_clients.py"}
+
+
+def test_tests_wait_long_enough_for_a_busy_machine() -> None:
+    """What must come may take minutes there. How long it takes is measured in bench/."""
+    found = [
+        f"{path.name}:{call.lineno}"
+        for path in sorted((ROOT / "tests/e2e").glob("*.py"))
+        if path.name not in _MAY_BE_SHORT
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and _name(call.func) in _WAITS and _limits(call)
+    ]
+    assert found == [], "wait for fairleads.PATIENCE_S, which is the default"
+
+
+def _name(function: ast.expr) -> str:
+    return getattr(function, "attr", getattr(function, "id", ""))
+
+
+def _limits(call: ast.Call) -> list[float]:
+    """Numbers that are given as a time limit."""
+    words = [one.value for one in call.keywords if one.arg in {"timeout", "timeout_s"}]
+    places = call.args[1:2] if _name(call.func) in {"eventually", "soon", "until"} else []
+    given = [one.value for one in [*words, *places] if isinstance(one, ast.Constant)]
+    return [number for number in given if isinstance(number, int | float) and number < 180]

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import yaml
 
 from fairlead.sim.controlplane import ControlPlane, served, service_account
-from fairleads import Pods, eventually
+from fairleads import PATIENCE_S, Pods, eventually
 from manifests import NAMESPACE, SCHEDULER, kubectl
 from storages import SELECTED_NODE, Storage, uses
 
@@ -45,7 +45,7 @@ def ask_as_a_user(plane: ControlPlane, url: str) -> int:
     file = plane.kubeconfig_for(service_account("default", "curious"))
     token = yaml.safe_load(file.read_text())["users"][0]["user"]["token"]
     asked = urllib.request.Request(f"{url}/usage", headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(asked, timeout=30) as reply:
+    with urllib.request.urlopen(asked, timeout=PATIENCE_S) as reply:
         return int(reply.status)
 
 

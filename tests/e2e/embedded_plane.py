@@ -19,7 +19,7 @@ from fairlead.sim.controlplane.client import SyncClient, trusting
 from fairlead.sim.controlplane.namespaces import delete_namespace
 from fairlead.sim.controlplane.process import wait_until
 
-_START_TIMEOUT_S = 30.0
+_START_TIMEOUT_S = 180.0
 
 
 class EmbeddedPlane:

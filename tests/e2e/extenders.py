@@ -14,7 +14,7 @@ import yaml
 
 from fairlead.kube.codec import decode_node, decode_pod
 from fairlead.sim.controlplane import ControlPlane
-from fairleads import Running, eventually, fairlead
+from fairleads import PATIENCE_S, Running, eventually, fairlead
 from ledger_audit import books
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "08-extender" / "kube-scheduler.yaml"
@@ -87,7 +87,7 @@ class Asking:
 
     def _sent(self, request: Request) -> tuple[int, str]:
         try:
-            with urlopen(request, timeout=10, context=self._context) as reply:
+            with urlopen(request, timeout=PATIENCE_S, context=self._context) as reply:
                 return reply.status, reply.read().decode()
         except HTTPError as refused:
             return refused.code, refused.read().decode()

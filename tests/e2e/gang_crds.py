@@ -9,11 +9,11 @@ from typing import Any
 from fairlead.kube.gangs.api import GangKind
 from fairlead.kube.gangs.registry import DIALECTS
 from fairlead.sim.controlplane import ControlPlane, ControlPlaneError
+from fairleads import PATIENCE_S
 
 Json = dict[str, Any]
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_WITHIN_S = 30.0
 
 
 def kind_of(dialect: str) -> GangKind:
@@ -94,7 +94,7 @@ def create(plane: ControlPlane, dialect: str, namespace: str, name: str, spec: A
 
 
 def _until_listed(plane: ControlPlane, kind: GangKind, wanted: int) -> None:
-    until = time.monotonic() + _WITHIN_S
+    until = time.monotonic() + PATIENCE_S
     while _listed(plane, kind) != wanted:
         assert time.monotonic() < until, f"{kind.full_name}: does not answer {wanted}"
         time.sleep(0.05)

@@ -111,9 +111,9 @@ def said(process: Running, event: str) -> list[dict[str, Any]]:
     return [record for record in process.records if record["event"] == event]
 
 
-def wait_leading(process: Running, timeout_s: float = 20.0) -> str:
+def wait_leading(process: Running) -> str:
     """The epoch in which it decides."""
-    (taken,) = eventually(lambda: said(process, "taken over"), timeout_s, "it leads")
+    (taken,) = eventually(lambda: said(process, "taken over"), what="it leads")
     return str(taken["epoch"])
 
 

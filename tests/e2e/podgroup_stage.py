@@ -10,7 +10,6 @@ from gang_planes import GangPlane
 from podgroup_script import GroupWords, Line, NodeWords, PodWords, Script
 
 MERGE = "application/merge-patch+json"
-TIMEOUT_S = 60.0
 Json = dict[str, Any]
 
 
@@ -259,4 +258,4 @@ class Stage:
             self._undo.append(f"{folder}/{body['metadata']['name']}")
 
     def _eventually(self, what: Callable[[], object], words: str) -> None:
-        eventually(lambda: bool(what()), what=words, timeout_s=TIMEOUT_S)
+        eventually(lambda: bool(what()), what=words)

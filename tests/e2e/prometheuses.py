@@ -16,9 +16,8 @@ import yaml
 from exporters import Exporter
 from fairlead.sim.controlplane import ChildProcess
 from fairlead.sim.controlplane.process import wait_until
+from fairleads import PATIENCE_S
 from webhooks import free_port
-
-_START_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Prometheus:
         ]  # fmt: skip
         server = cls(f"http://127.0.0.1:{port}")
         with ChildProcess("prometheus", command, folder / "prometheus.log") as process:
-            wait_until(server.ready, process, "starting", _START_TIMEOUT_S)
+            wait_until(server.ready, process, "starting", PATIENCE_S)
             yield server
 
     def ready(self) -> bool:
@@ -49,7 +48,7 @@ class Prometheus:
             return False
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.url + path, timeout=10) as reply:
+        with urllib.request.urlopen(self.url + path, timeout=PATIENCE_S) as reply:
             answer = json.load(reply)
         assert answer["status"] == "success", answer
         return answer["data"]

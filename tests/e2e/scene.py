@@ -14,6 +14,7 @@ from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.settling import Outcome, Patience
 from fairlead.model.pods import Pod
 from fairlead.sim.controlplane import ControlPlane
+from fairleads import PATIENCE_S
 
 GPU = "nvidia.com/gpu"
 GPUS = "fairlead.dev/gpus"
@@ -39,7 +40,7 @@ class Reports:
         self._arrived.set()
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while len(self.by_uid) < count:
                 self._arrived.clear()
                 await self._arrived.wait()

@@ -6,7 +6,6 @@ import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,13 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import ControlPlane, served
 from fairlead.sim.nvml import FakeProcess, Fault, FileStore, machine_of
-from fairleads import FAIRLEAD, Pods, Running, fairlead
-from fairleads import eventually as soon
+from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead
 from kubelet_socket import kubelet
 from scene import wait_for
 
 pytestmark = pytest.mark.server
 
 #: Two programs start, and Python takes its time on a busy machine.
-eventually = partial(soon, timeout_s=60)
 KEY = "fairlead.dev/inventory"
 WHO = "fairlead-agent-of-the-tests"
 CONTAINER = "5f" * 32

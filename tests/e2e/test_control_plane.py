@@ -20,6 +20,7 @@ from fairlead.sim.controlplane import children as controlplane_children
 from fairlead.sim.controlplane.certificates import Authority
 from fairlead.sim.controlplane.client import MERGE_PATCH, SyncClient, trusting
 from fairlead.sim.controlplane.commands import free_port
+from fairleads import PATIENCE_S
 
 #: The folder that pins the version under test.
 PINS = "-".join(filter(None, ["kubernetes", os.environ.get("FAIRLEAD_KUBERNETES")]))
@@ -315,7 +316,7 @@ def test_paused_server_keeps_its_connections_and_answers_when_resumed(
     asker.join(timeout=1.0)
     assert answers == []
     plane.resume("kube-apiserver")
-    asker.join(timeout=20.0)
+    asker.join(timeout=PATIENCE_S)
     assert answers == [200]
 
 
@@ -396,7 +397,7 @@ def test_children_do_not_outlive_their_parent(
     assert len(pids) == 3
     assert not any(gone(pid) for pid in pids)
     parent.send_signal(how)
-    parent.wait(timeout=20)
+    parent.wait(timeout=PATIENCE_S)
     eventually(lambda: all(gone(pid) for pid in pids), within_s=5)
 
 

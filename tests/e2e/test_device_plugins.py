@@ -67,7 +67,7 @@ def create(pods: Pods, name: str, limits: dict[str, int], **more: Any) -> None:
 
 
 def admitted(kubelet: Kubelet, *wanted: str) -> Counter[str]:
-    eventually(lambda: kubelet.admit() >= set(wanted), 60, f"{wanted} admitted")
+    eventually(lambda: kubelet.admit() >= set(wanted), what=f"{wanted} admitted")
     return kubelet.used()
 
 
@@ -81,7 +81,7 @@ def test_parts_of_gpus_are_given_to_the_very_pods_they_were_meant_for(
     everybody = [f"p{n}" for n in range(5)]
     for pod in everybody:
         create(pods, pod, half)
-    eventually(lambda: len(machine.admit()) == 4, 60, "four halves admitted")
+    eventually(lambda: len(machine.admit()) == 4, what="four halves admitted")
     unit = next(iter(machine.used().values()))
     assert list(machine.used().values()) == [unit, unit], "two on each card"
     (left,) = set(everybody) - machine.admit()

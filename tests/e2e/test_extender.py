@@ -77,7 +77,7 @@ def test_shares_fill_every_gpu_and_none_is_sold_twice(
     with advised(control_plane, managedResources=None):
         for name in everybody:
             share(pods, name, "0.5")
-        pods.wait_bound(*everybody, timeout_s=60)
+        pods.wait_bound(*everybody)
         assert set(Counter(gpus_of(pods, *everybody)).values()) == {2}
         assert complaints(control_plane) == []
 
@@ -107,7 +107,7 @@ def test_a_crash_in_the_middle_loses_nothing_and_sells_nothing_twice(
             eventually(lambda: any(pods.nodes().values()), what="the first is bound")
             process.process.kill()
         with extender(control_plane, "--port", port):
-            pods.wait_bound(*everybody, timeout_s=60)
+            pods.wait_bound(*everybody)
             assert set(Counter(gpus_of(pods, *everybody)).values()) == {2}
             assert complaints(control_plane) == []
 
@@ -125,7 +125,7 @@ def test_parts_in_the_words_of_hami_reach_its_device_plugin(
     with advised(control_plane, *admin):
         for name in everybody:
             ask(pods, name, {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 6000})
-        eventually(lambda: len(machine.admit()) == 4, 60, "four parts admitted")
+        eventually(lambda: len(machine.admit()) == 4, what="four parts admitted")
         assert machine.used() == {"GPU-h0": 12000, "GPU-h1": 12000}
         ask(pods, "late", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 6000})
         said = "1 node(s) had no GPU with enough free memory"

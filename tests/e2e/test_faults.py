@@ -15,7 +15,7 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import served
 from fairlead.telemetry.metrics import Metrics
-from fairleads import Pods, eventually, fairlead
+from fairleads import PATIENCE_S, Pods, eventually, fairlead
 from faultproxy import FaultProxy, a, answer, cut_inside, drop, expired, insert, lose_reply
 from test_oracle import _forbid_binds
 
@@ -113,7 +113,7 @@ async def scheduling(control_plane, **options) -> AsyncIterator[tuple[FaultProxy
             await client.close()
 
 
-async def until(holds, timeout_s: float = 60.0) -> None:
+async def until(holds, timeout_s: float = PATIENCE_S) -> None:
     async with asyncio.timeout(timeout_s):
         while not await asyncio.to_thread(holds):
             await asyncio.sleep(0.05)

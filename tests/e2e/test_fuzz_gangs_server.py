@@ -65,7 +65,7 @@ async def test_what_the_server_accepts_of_gangs_ends_nothing(
         for number in range(OBJECTS):
             accepted[await asyncio.to_thread(send, control_plane, pods, rng, number)] += 1
         await asyncio.to_thread(pods.create, "plain")
-        await until(lambda: pods.node("plain"), timeout_s=60)
+        await until(lambda: pods.node("plain"))
         assert scheduler._containment.failures.counts == {}
     assert set(INSTALLED) <= accepted.keys() & SPECS.keys(), accepted
     assert accepted["pod"] >= OBJECTS / 5

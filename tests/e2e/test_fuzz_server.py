@@ -124,7 +124,7 @@ async def try_batch(target: Fuzzed, batch: int) -> None:
         await asyncio.to_thread(target.clean_up)
         selector = {"kubernetes.io/hostname": "sane-0"}
         await asyncio.to_thread(target.pods.create, plain, 1, nodeSelector=selector)
-        await until(lambda: target.pods.node(plain), timeout_s=60)
+        await until(lambda: target.pods.node(plain))
         assert target.scheduler._containment.failures.counts == {}
         await asyncio.to_thread(target.pods.delete, plain)
     except BaseException:

@@ -26,7 +26,7 @@ from fairlead.apps.config.kube_scheduler.catalogue import Catalogue, catalogue_o
 from fairlead.apps.config.kube_scheduler.merging import merge
 from fairlead.model.behaviour import KNOWN, KUBERNETES_1_36, Behaviour, behaviour_of
 from fairlead.plugins.registry import Registry
-from fairleads import FAIRLEAD, eventually, fairlead
+from fairleads import FAIRLEAD, PATIENCE_S, eventually, fairlead
 
 KUBECONFIG = {
     "apiVersion": "v1",
@@ -71,7 +71,9 @@ class KubeScheduler:
         command = [self.program, f"--config={written}", f"--write-config-to={out}", "--v=2",
                    "--logging-format=json", "--authentication-skip-lookup=true",
                    "--secure-port=0"]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         lines = [json.loads(line) for line in done.stderr.splitlines() if line[:1] == "{"]
         if done.returncode != 0:
             return Completed(error=next(line["err"] for line in lines if "err" in line))

@@ -80,7 +80,7 @@ async def test_a_bind_that_a_restored_etcd_does_not_know_is_made_again(
     async with scheduling(control_plane, verify_every_s=0.5) as (proxy, scheduler):
         proxy.on_request(answer(201), method="POST", path="/binding")
         await asyncio.to_thread(pods.create, "first", 1)
-        await until(lambda: pods.node("first"), timeout_s=40)
+        await until(lambda: pods.node("first"))
         assert proxy.count("/pods/first/binding") == 2
         assert mismatches(scheduler, "pods") == 1
         holdings = scheduler.engine.cluster.holdings

@@ -340,7 +340,7 @@ def test_two_who_lead_at_once_sell_no_gpu_twice(lease: Lease, pods: Pods, machin
         with epoch_policy(lease):
             for number in range(3 * GPUS):
                 pods.create(f"p{number}", 1)
-            eventually(lambda: len(bound(pods)) == 2 * GPUS, 60)
+            eventually(lambda: len(bound(pods)) == 2 * GPUS)
             eventually(
                 lambda: theirs.metric("fairlead_writes_total", kind="bind", result="denied"),
                 what="the other one tried",

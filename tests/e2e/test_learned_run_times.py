@@ -8,7 +8,7 @@ import pytest
 from duties import end_a_run
 from fairlead.engine.run_dumps import load
 from fairlead.sim.controlplane import ControlPlane
-from fairleads import PATIENCE_S, Pods, eventually
+from fairleads import Pods, eventually
 from leaders import Lease, candidate, said, wait_leading
 
 pytestmark = pytest.mark.server
@@ -62,17 +62,17 @@ def test_what_units_took_is_learned_and_kept_across_restarts(
         eventually(lambda: store.runs() == expected, what=f"{expected} runs are kept")
 
     with candidate(lease) as first:
-        wait_leading(first, PATIENCE_S)
+        wait_leading(first)
         runs("train-1", 1)
     with candidate(lease) as second:
-        wait_leading(second, PATIENCE_S)
+        wait_leading(second)
         runs("train-2", 2)
         assert not said(second, UNREADABLE)
     assert store.data["other"] == "AAAA"
 
     store.put(DAMAGED)
     with candidate(lease) as third:
-        wait_leading(third, PATIENCE_S)
+        wait_leading(third)
         (warning,) = eventually(lambda: said(third, UNREADABLE), what="a warning")
         assert warning["error"] == "it is damaged, or of another version"
         runs("train-3", 1)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from charts import Helm
+from fairleads import PATIENCE_S
 from prometheuses import Prometheus
 from promql import grouped_by, series
 from test_chart_values import by_name
@@ -104,7 +105,7 @@ def test_the_chart_has_the_same_files() -> None:
 
 def promtool(prometheus: Path, *arguments: str | Path) -> str:
     command = [str(prometheus.with_name("promtool")), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -146,7 +146,7 @@ def _eventually_equal(look: Callable[[], Any], wanted: Any) -> None:
         return bool(seen[0] == wanted)
 
     try:
-        eventually(equal, timeout_s=20.0)
+        eventually(equal)
     except AssertionError:
         assert seen[0] == wanted
         raise

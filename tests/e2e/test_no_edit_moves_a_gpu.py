@@ -33,7 +33,7 @@ class Stage:
     def set_up(self) -> None:
         for scene in SCENES:
             self.apply(scene, scene.asks)
-        self.pods.wait_bound(*(self.name(scene) for scene in SCENES), timeout_s=60)
+        self.pods.wait_bound(*(self.name(scene) for scene in SCENES))
         for scene in SCENES:
             status = {"status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}}
             self.patch(scene, status, MERGE_PATCH, "/status")
@@ -69,7 +69,7 @@ class Stage:
             body["metadata"]["labels"] = {"probe": "true"}
             status, answer = self.plane.api("POST", self.pods.path, body)
             assert status == 201, answer
-        found = eventually(self._decided, timeout_s=40, what="every probe is decided")
+        found = eventually(self._decided, what="every probe is decided")
         wrong = [s.name for s in SCENES if bool(found[f"{s.name}-probe"]) != s.fits]
         assert not wrong, {name: found[f"{name}-probe"] for name in wrong}
         assert given_twice(self._all(), MIB) == []

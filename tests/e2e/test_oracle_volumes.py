@@ -305,4 +305,4 @@ def _settled(pods: Pods, pod: str, says: str) -> dict[str, Any]:
         condition = pods.condition(pod)
         return condition if says in condition.get("message", "") else None
 
-    return eventually(holds, 40, f"{pod}: {says}")
+    return eventually(holds, what=f"{pod}: {says}")

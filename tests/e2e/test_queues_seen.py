@@ -14,7 +14,7 @@ import yaml
 
 import queue_crds
 from fairlead.sim.controlplane import ControlPlane, service_account
-from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead
+from fairleads import FAIRLEAD, PATIENCE_S, Pods, Running, eventually, fairlead
 from test_who_sees_what import Scene as Callers
 from test_who_sees_what import _namespaces, _rights, _user
 
@@ -39,7 +39,9 @@ class Scene:
         """What `fairlead` prints, asking the scheduler, for a user or else an administrator."""
         access = kubeconfig or self.reader
         command = [str(FAIRLEAD), *words, "--kubeconfig", str(access)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -239,7 +241,9 @@ def test_kubectl_shows_the_same(contended: Scene) -> None:
             contended.plane.program("kubectl"), "get", "queues",
             "--kubeconfig", str(contended.plane.kubeconfig_for()),
         ]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=PATIENCE_S
+        )
         return {line.split()[0]: line.split() for line in done.stdout.splitlines()}
 
     eventually(

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from fairleads import FAIRLEAD, Pods, eventually, fairlead
+from fairleads import FAIRLEAD, PATIENCE_S, Pods, eventually, fairlead
 
 
 @pytest.fixture(
@@ -241,7 +241,9 @@ def test_bad_options_get_one_clear_line(control_plane, tmp_path) -> None:
 
     def error(*options: str) -> str:
         command = [str(FAIRLEAD), "run", "--kubeconfig", kubeconfig, "--port", "0", *options]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        ended = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         assert ended.returncode == 1
         (line,) = ended.stderr.strip().splitlines()
         return line
@@ -259,7 +261,9 @@ def test_a_taken_port_is_named(control_plane) -> None:
         port = running.url.rpartition(":")[2]
         kubeconfig = str(control_plane.kubeconfig_for())
         command = [str(FAIRLEAD), "run", "--kubeconfig", kubeconfig, "--port", port]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        ended = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         assert ended.returncode == 1
         assert f"cannot serve on 127.0.0.1:{port}" in ended.stderr
         assert "choose another --port" in ended.stderr

@@ -82,7 +82,7 @@ def by_index(pods: Pods) -> dict[int, tuple[str, str]]:
 def settled(pods: Pods, replicas: int) -> None:
     """As many pods as wanted, each where its index belongs."""
     wanted = {index: WANTED[index] for index in range(replicas)}
-    eventually(lambda: by_index(pods) == wanted, 60, f"{replicas} pods in their places")
+    eventually(lambda: by_index(pods) == wanted, what=f"{replicas} pods in their places")
 
 
 def logged(pod: dict[str, Any]) -> str:
@@ -196,7 +196,7 @@ def test_sharing_that_the_map_does_not_declare_is_refused(pods: Pods) -> None:
         body = {"spec": {"template": {"metadata": {"annotations": {"gpu-scheduling-map": text}}}}}
         assert pods.plane.api("PATCH", path, body, content_type=MERGE)[0] == 200
         told = "index 2 has it and sharing is not declared; give it to both in the map"
-        eventually(lambda: told in pods.condition("checker-4").get("message", ""), 60, told)
+        eventually(lambda: told in pods.condition("checker-4").get("message", ""), what=told)
         remap(pods, "checker-4", text + "2=node3:0,1,2")
         assert pods.wait_bound("checker-4") == {"checker-4": "gpu-c"}
         assert pods.plane.api("DELETE", path)[0] == 200
@@ -233,13 +233,13 @@ def test_pods_of_a_deployment_keep_the_first_index_that_was_free(pods: Pods) -> 
 
     with fairlead(pods.plane):
         path = apply(pods, deployment, "deployments")
-        first = eventually(complete, 60, "three pods with three indices")
+        first = eventually(complete, what="three pods with three indices")
         places = {("gpu-a", "0"), ("gpu-b", "1"), ("gpu-c", "2")}
         assert set(placed(pods).values()) == places
     (gone,) = (name for name, index in first.items() if index == "1")
     pods.delete(gone)
     with fairlead(pods.plane):
-        again = eventually(complete, 60, "the index that was left is taken again")
+        again = eventually(complete, what="the index that was left is taken again")
         stayed = {name: index for name, index in first.items() if name != gone}
         assert stayed.items() <= again.items()
         assert set(placed(pods).values()) == places
@@ -255,4 +255,4 @@ def test_pods_of_an_indexed_job_follow_their_completion_index(pods: Pods) -> Non
     with fairlead(pods.plane):
         apply(pods, job, "jobs", "batch/v1")
         wanted = {("gpu-b", "0"), ("gpu-c", "")}
-        eventually(lambda: set(placed(pods).values()) == wanted, 60, "both pods in their places")
+        eventually(lambda: set(placed(pods).values()) == wanted, what="both pods in their places")

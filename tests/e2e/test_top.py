@@ -14,7 +14,7 @@ import pytest
 from embedded_plane import EmbeddedPlane
 from exporters import Exporter, exporting
 from fairlead.sim.controlplane import ControlPlane
-from fairleads import eventually, fairlead
+from fairleads import PATIENCE_S, eventually, fairlead
 from prometheuses import Prometheus
 
 NODE, HOUR_S = "top-h200", 3600.0
@@ -83,7 +83,7 @@ def top(plane: EmbeddedPlane | ControlPlane, *options: str) -> dict[str, Any]:
         sys.executable, "-c", "from fairlead.apps.cli import main; main()", "top", "-o", "json",
         "--kubeconfig", str(plane.kubeconfig_for()), *options,
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -154,7 +154,7 @@ def test_a_running_scheduler_knows_what_happened_since_it_began(
             told = by_name(top(plane, "--scheduler", url, "--node", NODE))
             return told if told and told["worker"]["watchedS"] > 0 else {}
 
-        told = eventually(watched, 60, "a second look at both pods")
+        told = eventually(watched, what="a second look at both pods")
         assert told["worker"]["mean"] == pytest.approx(0.9)
         assert told["idler"]["idleForS"] > 0
         assert running.metric("fairlead_gpu_allocated_cards", model="NVIDIA H200") == 2
@@ -202,7 +202,7 @@ def test_a_scheduler_knows_what_pods_do_where_gpus_are_only_counted(
             told = by_name(top(embedded_plane, "--scheduler", url, "--node", COUNTED))
             return told["worker"]["utilisation"] if told else None
 
-        assert eventually(measured, 60, "a reading of the pod") == pytest.approx(0.9)
+        assert eventually(measured, what="a reading of the pod") == pytest.approx(0.9)
 
 
 def test_a_prometheus_remembers(plane: EmbeddedPlane, prometheus: Path, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_they_rotate_without_one_failed_request(control_plane: ControlPlane) -> 
     ):
         asks(control_plane)
         with creating(control_plane) as failed:
-            eventually(rotated, timeout_s=60, what="both replicas showed four certificates")
+            eventually(rotated, what="both replicas showed four certificates")
         assert not failed
         # Two replicas, one truth; and who is trusted overlaps from one to the next.
         assert seen[0] & seen[1]

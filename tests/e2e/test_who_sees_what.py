@@ -22,7 +22,7 @@ from fairlead.apps.serving.details import Details
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.engine import Engine
 from fairlead.sim.controlplane import ControlPlane, service_account
-from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead
+from fairleads import FAIRLEAD, PATIENCE_S, Pods, Running, eventually, fairlead
 from leaders import inventory
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -44,7 +44,7 @@ class Scene:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         asked = urllib.request.Request(self.running.url + path, headers=headers)
         try:
-            with urllib.request.urlopen(asked, timeout=30) as reply:
+            with urllib.request.urlopen(asked, timeout=PATIENCE_S) as reply:
                 return reply.status, reply.read().decode()
         except urllib.error.HTTPError as refused:
             return refused.code, refused.read().decode()
@@ -77,8 +77,8 @@ def scene(control_plane: ControlPlane) -> Iterator[Scene]:
         mine.wait_refused("my-waiting-pod")
         other.wait_refused("secret-waiting-pod")
         found = Scene(control_plane, running, tokens, mine, other)
-        eventually(lambda: len(found.usage("reader")["pods"]) == 2, 40, "a look at both pods")
-        eventually(lambda: found.usage("tenant")["pods"], 40, "the tenant's rights are known")
+        eventually(lambda: len(found.usage("reader")["pods"]) == 2, what="a look at both pods")
+        eventually(lambda: found.usage("tenant")["pods"], what="the tenant's rights are known")
         yield found
     control_plane.api("DELETE", f"/api/v1/nodes/{NODE}")
 
@@ -210,7 +210,7 @@ def test_top_shows_the_same_with_the_token_of_the_kubeconfig(scene: Scene) -> No
 
 def _run(kubeconfig: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [str(FAIRLEAD), *words, "--kubeconfig", str(kubeconfig)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
 
 def test_a_tenant_asks_the_scheduler_why_his_pod_waits(scene: Scene) -> None:
