@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from builders import a_node, a_pod, an_engine, see
 from fairlead.engine import events
-from fairlead.engine.instructions import Bind
+from fairlead.engine.instructions import Bind, Evict
 from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS, QueueSpec, UnitOrder
@@ -31,6 +31,9 @@ class Days:
         self._ends: list[tuple[float, int, Pod]] = []
         self._numbers = count()
         self.started: dict[str, float] = {}
+        #: Pods for which others were evicted, which end after half a minute or run on.
+        self.evicted_for: list[str] = []
+        self.victims_stay = False
         #: Pending pods of each queue that is never done, and how long each of them runs.
         self.endless: dict[str, tuple[int, float]] = {}
 
@@ -59,9 +62,21 @@ class Days:
 
     def _decide(self) -> None:
         while (attempt := self.engine.decide(now=self.now)) is not None:
-            for bind in attempt.instructions:
-                if isinstance(bind, Bind):
-                    self._start(bind)
+            for each in attempt.instructions:
+                if isinstance(each, Bind):
+                    self._start(each)
+                elif isinstance(each, Evict):
+                    self._evict(each)
+
+    def _evict(self, evict: Evict) -> None:
+        self.evicted_for.append(evict.pod.name)
+        gone = {pod.uid for pod in evict.victims}
+        if not self.victims_stay:
+            others = [end for end in self._ends if end[2].uid not in gone]
+            then = self.now + 30.0
+            self._ends = [*others, *((then, next(self._numbers), pod) for pod in evict.victims)]
+            heapq.heapify(self._ends)
+        self.engine.handle(events.EvictionEnded(evict.pod.uid), now=self.now)
 
     def _start(self, bind: Bind) -> None:
         pod = replace(bind.pod, node=bind.node)
@@ -96,7 +111,8 @@ def a_queue(name: str, **more: object) -> QueueSpec:
 @given(
     nodes=st.integers(1, 2),
     weight=st.sampled_from([0.0, 0.1, 1.0]),
-    runs_s=st.floats(900.0, FIRST_HOLD_S),
+    # Those that started just before a hold end before it does.
+    runs_s=st.floats(900.0, FIRST_HOLD_S - 60.0),
     floods=st.integers(1, 2),
     limit=st.sampled_from([(), ((GPUS, 4000),)]),
     same=st.booleans(),
@@ -129,6 +145,23 @@ def test_a_large_unit_starts_beside_endless_small_ones(
     # Each queue may hold once before, until a pod ends that runs for the longest.
     bound = AGED_S + (1 + floods) * (FIRST_HOLD_S + 120.0)
     assert days.run_until(large, bound) <= bound
+
+
+def test_a_nominated_unit_behind_the_oldest_of_its_queue_uses_its_room() -> None:
+    """The oldest one holds the cluster meanwhile, and may not use that room."""
+    days = Days(1, a_queue("large"), a_queue("busy"))
+    days.victims_stay = True
+    busy = [days.submit("busy", 4000.0, gpus=1) for _ in range(GPUS_OF_NODE)]
+    days.run_until(busy[-1], 10.0)
+    large = days.submit("large", 60.0, gpus=GPUS_OF_NODE)
+    days.submit("large", 60.0, gpus=GPUS_OF_NODE - 1)
+    while days.now < AGED_S - 60.0:
+        days._decide()
+        days._go_on()
+    small = days.submit("large", 60.0, gpus=1)
+    assert days.run_until(small, 4100.0) <= 4100.0
+    assert days.evicted_for == [small]
+    assert large not in days.started
 
 
 def test_a_unit_that_can_never_start_does_not_stop_the_others() -> None:

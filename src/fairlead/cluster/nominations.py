@@ -48,6 +48,10 @@ class Nominations:
     def __bool__(self) -> bool:
         return bool(self._node_of)
 
+    def __iter__(self) -> Iterator[str]:
+        """The uids of the nominated pods."""
+        return iter(self._node_of)
+
     def node_of(self, uid: str) -> str:
         """The nominated node of the pod, or nothing."""
         return self._node_of.get(uid, "")

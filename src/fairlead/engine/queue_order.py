@@ -52,7 +52,8 @@ class QueueOrdering:
         self.not_lent = NotLent(tree, lambda: self.shares.totals)
         self.past_of: PastOf | None = None
         self._pool: QueuePool | None = None
-        self.waiting: Callable[[], list[Entry]] = list
+        self.waiting: Callable[[], Iterable[Entry]] = list
+        self._pending: Callable[[str], Entry | None] = lambda _: None
         self._capacity: dict[str, int] = {}
         self._looked_s = self._past_s = float("-inf")
         #: What the pods of a namespace use of a queue whose order is by namespace.
@@ -64,7 +65,7 @@ class QueueOrdering:
     # -- what changes ------------------------------------------------------------------------
 
     def begin(self, queue: SchedulingQueue) -> None:
-        self.waiting = queue.all_waiting
+        self.waiting, self._pending = queue.all_refused, queue.get
         queue.order_by_team(self._make_pool)
 
     def _make_pool(self, tickets: Iterator[int]) -> QueuePool:
@@ -170,6 +171,10 @@ class QueueOrdering:
         if not uses:
             return 0.0
         return max((uses[name] / total for name, total in totals.items() if total), default=0.0)
+
+    def nominated(self) -> Iterator[Entry]:
+        found = (self._pending(uid) for uid in self._cluster.nominations)
+        return (entry for entry in found if entry is not None)
 
     def is_nominated(self, unit: Unit) -> bool:
         nominations = self._cluster.nominations

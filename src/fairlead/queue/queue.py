@@ -32,6 +32,9 @@ from fairlead.queue.waiting_class import WaitingClass
 
 _FAILED = "ScheduleAttemptFailure"
 
+#: Where a unit is after it was refused, and until it has a node.
+_REFUSED = (Pool.WAITING, Pool.BACKOFF, Pool.ACTIVE)
+
 
 class PendingObserver(Protocol):
     """Sees every pending pod, those that are being bound included."""
@@ -419,6 +422,11 @@ class SchedulingQueue:
 
     def all_waiting(self) -> list[Entry]:
         return [entry for together in self._waiting.values() for entry in together]
+
+    def all_refused(self) -> Iterable[Entry]:
+        """Pending units that no node fitted when they were last tried, those due again, too."""
+        found = (entry for entry in self._entries.values() if entry.woken_by)
+        return dict.fromkeys(entry for entry in found if entry.pool in _REFUSED)
 
     def reclassify(
         self, entries: Iterable[Entry], class_of: Callable[[Unit], EquivalenceClass]

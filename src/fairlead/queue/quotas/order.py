@@ -155,6 +155,8 @@ class QueuePool:
             self._holder = holder
             firsts = (place.units.first() for place in self._places)
             able = [each for each in firsts if each and self._may_overtake(each, holder)]
+            # One behind the holder in its own queue, too: its room is not the holder's.
+            able += [each for each in self._facts.nominated() if each.pool is Pool.ACTIVE]
             self._beside_holder = min(able, key=_came, default=None)
         return self._beside_holder
 
