@@ -1,0 +1,72 @@
+"""What an expression sees of a device: converted once for all expressions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fairlead.cel.errors import CelEvaluationError
+from fairlead.cel.units import quantity_value, version_of
+from fairlead.cel.values import Amount, DomainMap, Value
+
+
+@dataclass(frozen=True, slots=True)
+class VersionText:
+    """An attribute that is a semantic version."""
+
+    text: str
+
+
+Attribute = int | bool | str | VersionText | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInput:
+    """The value of `device`; or the error that every expression has for this device."""
+
+    value: dict[str, Value]
+    error: str = ""
+
+
+def device_input(
+    driver: str,
+    attributes: Mapping[str, Attribute],
+    capacity: Mapping[str, str],
+    *,
+    allow_multiple_allocations: bool = False,
+) -> DeviceInput:
+    """Names without a domain are the driver's. An attribute of no known type is None."""
+    error = ""
+    by_domain, amounts = DomainMap(), DomainMap()
+    for name, attribute in attributes.items():
+        try:
+            _put(by_domain, driver, name, _converted(attribute))
+        except CelEvaluationError as reason:
+            error = error or f"attribute {name}: {reason}"
+    for name, text in capacity.items():
+        try:
+            _put(amounts, driver, name, quantity_value(text))
+        except CelEvaluationError as reason:
+            error = error or f"capacity {name}: {reason}"
+    value = {
+        "driver": driver,
+        "allowMultipleAllocations": allow_multiple_allocations,
+        "attributes": by_domain,
+        "capacity": amounts,
+    }
+    return DeviceInput(value, error)
+
+
+def _put(maps: DomainMap, driver: str, name: str, value: Value | Amount) -> None:
+    domain, slash, identifier = name.partition("/")
+    place = (domain, identifier) if slash else (driver, name)
+    maps.setdefault(place[0], {})[place[1]] = value
+
+
+def _converted(attribute: Attribute) -> Value:
+    if attribute is None:
+        raise CelEvaluationError("unsupported attribute value")
+    if not isinstance(attribute, VersionText):
+        return attribute
+    try:
+        return version_of(attribute.text)
+    except CelEvaluationError as reason:
+        raise CelEvaluationError(f"parse semantic version: {reason}") from None
