@@ -117,6 +117,7 @@ PARTS = {
             "volcano.sh/volcano/cmd/scheduler",
             "volcano.sh/volcano",
         ),
+        Part("device-cel", "device-cel", ".", "k8s.io/dynamic-resource-allocation"),
     )
 }
 #: What a node runs, beside runc (packages.py): for `make test-node`.
@@ -129,10 +130,12 @@ NODE_PARTS = tuple(
 PEER_PARTS = tuple(part.name for part in PARTS.values() if part.definitions)
 #: Schedulers of other projects: for bench/gangs_live.py.
 BENCH_PARTS = ("vc-scheduler",)
+#: Packages of Kubernetes as programs, which tests compare ours with.
+COMPARED_PARTS = ("device-cel",)
 DEFAULT_PARTS = tuple(
     name
     for name in PARTS
-    if name != "helm" and name not in {*NODE_PARTS, *PEER_PARTS, *BENCH_PARTS}
+    if name != "helm" and name not in {*NODE_PARTS, *PEER_PARTS, *BENCH_PARTS, *COMPARED_PARTS}
 )
 
 

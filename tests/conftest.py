@@ -36,6 +36,8 @@ BUILD = Path(__file__).parents[1] / "controlplane" / "build.py"
 #: Fixtures of tests that start our programs as a user does.
 PROGRAMS = {"up", "start", "builder", "embedded_plane"}
 PLANES = {"control_plane", "new_control_plane", "embedded_plane"}
+#: Parts that are built for tests with these fixtures alone.
+EXTRA_PARTS = {"helm": "helm", "prometheus": "prometheus", "device_cel": "device-cel"}
 Plane = TypeVar("Plane")
 
 
@@ -74,7 +76,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if needy and not session.config.option.collectonly:
         wanted = {name for item in needy for name in getattr(item, "fixturenames", ())}
         with _shown(session.config):
-            extra = [part for part in ("helm", "prometheus") if part in wanted]
+            extra = [part for fixture, part in EXTRA_PARTS.items() if fixture in wanted]
             session.config.stash[SCRATCH].assets = _build(extra)
 
 

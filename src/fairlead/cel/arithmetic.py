@@ -20,6 +20,7 @@ _HAVE = {
     "_/_": _COUNTED,
     "_%_": _ANSWER | {"int", "uint"},
     "-_": _ANSWER | {"bool", "int", "double"},
+    "sort": _ANSWER | {"list"},
     "size": _ANSWER | {"bytes", "list", "map"},
     **{sign: _COUNTED | {"bool", "bytes"} for sign in ("_<_", "_<=_", "_>_", "_>=_")},
 }

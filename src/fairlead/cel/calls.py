@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: Their errors name no types: the left operand decides whether there is an operator at all.
 _OPERATORS = {
     *("_+_", "_-_", "_*_", "_/_", "_%_", "_<_", "_<=_", "_>_", "_>=_", "-_", "!_"),
-    *("size", "startsWith", "endsWith", "contains", "matches", "find", "findAll"),
+    *("size", "sort", "startsWith", "endsWith", "contains", "matches", "find", "findAll"),
 }
 _CONSTANT = {"quantity", "semver", "duration", "timestamp"}
 _ENOUGH = 10_000
