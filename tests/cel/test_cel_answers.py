@@ -83,6 +83,12 @@ def _answer(expression: str, device: DeviceInput = DEVICE) -> bool | str:
         (f'{OWN}.type.matches("^g.u$") && "xgpux".find("g[a-p]+") == "gp"', True),
         ('"a1b22".findAll("[0-9]+") == ["1", "22"]', True),
         ('"abc".substring(1, 2) == "b" && "a,b".split(",").join("") == "ab"', True),
+        ('"abc".indexOf("c", 7) == -1 && "abc".lastIndexOf("a", 7) == -1', True),
+        ('quantity("5xx").isInteger()', ("quantities must match the regular expression "
+         "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")),
+        ('quantity("5Kk").isInteger()', "unable to parse quantity's suffix"),
+        ('quantity("Ei").isInteger()', "unable to parse numeric part of quantity"),
+        ('quantity("Ki") == quantity("0") && isQuantity("m")', True),
         ("sets.contains([1, 2], [2]) && [3, 1].sort() == [1, 3] && [1, 2].sum() == 3", True),
         ("{'a': 1}.transformMap(k, v, v + 1) == {'a': 2}", True),
         ("{'a': 1}.exists(k, v, k == 'a' && v == 1)", True),

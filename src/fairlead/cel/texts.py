@@ -67,7 +67,7 @@ def _char_at(_: Evaluation, text: str, index: int) -> str:
 def _index_of(_: Evaluation, text: str, part: str, offset: int = 0) -> int:
     if not part:
         return offset
-    if not 0 <= offset <= len(text):
+    if offset < 0:
         raise CelEvaluationError(f"index out of range: {offset}")
     return text.find(part, offset)
 
@@ -76,8 +76,10 @@ def _index_of(_: Evaluation, text: str, part: str, offset: int = 0) -> int:
 def _last_index_of(_: Evaluation, text: str, part: str, offset: int | None = None) -> int:
     if offset is None:
         return text.rfind(part)
-    if not 0 <= offset <= len(text):
+    if offset < 0:
         raise CelEvaluationError(f"index out of range: {offset}")
+    if offset >= len(text) and part:
+        return -1
     return text.rfind(part, 0, offset + len(part))
 
 

@@ -15,6 +15,8 @@ _WRONG = (
 )
 _DIGITS = re.compile(r"\d+", re.ASCII)
 _WORD = re.compile(r"[0-9A-Za-z-]+", re.ASCII)
+_LOOSE = re.compile(r"[+-]?\d*\.?\d*([eEinumkKMGTP]*[-+]?\d*)", re.ASCII)
+_SUFFIX = re.compile(r"|[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+", re.ASCII)
 _NANO = 10**9
 
 
@@ -23,10 +25,22 @@ def quantity_value(text: str) -> Amount:
     try:
         exact = quantities.parse(text)
     except QuantityError:
-        raise CelEvaluationError(_WRONG) from None
+        return _without_digits(text)
     scaled = abs(exact) * _NANO
     rounded = Fraction(-(-scaled.numerator // scaled.denominator), _NANO)
     return Amount(-rounded if exact < 0 else rounded)
+
+
+def _without_digits(text: str) -> Amount:
+    """As Kubernetes: any text that is right but for its digits is zero, such as "Ki"; not "Ei"."""
+    match = _LOOSE.fullmatch(text) if text else None
+    if match is None:
+        raise CelEvaluationError(_WRONG)
+    if not _SUFFIX.fullmatch(match[1]):
+        raise CelEvaluationError("unable to parse quantity's suffix")
+    if match[1] == "Ei" or any(letter.isdigit() for letter in text.removesuffix(match[1])):
+        raise CelEvaluationError("unable to parse numeric part of quantity")
+    return Amount(Fraction(0))
 
 
 def version_of(text: str) -> Semver:
