@@ -131,7 +131,9 @@ def test_the_static_pod_can_log_in_on_a_read_only_file_system() -> None:
 def test_of_the_two_replicas_one_is_elected() -> None:
     spec = the("Deployment")["spec"]
     (container,) = spec["template"]["spec"]["containers"]
-    lease, epoch = [rule for rule in the("Role")["rules"] if "resourceNames" in rule]
+    named = [rule for rule in the("Role")["rules"] if "resourceNames" in rule]
+    (lease,) = [rule for rule in named if rule["resources"] == ["leases"]]
+    (epoch,) = [rule for rule in named if rule["resources"] == ["schedulerepochs"]]
 
     assert spec["replicas"] == 2
     assert "--no-leader-elect" not in container["args"]
