@@ -220,3 +220,16 @@ def test_a_job_of_another_scheduler_is_refused() -> None:
     work = workload_of([a_job(schedulerName="other")], ManifestDefaults())
     with pytest.raises(ConfigError, match="schedulerName is 'other', and this scheduler serves"):
         ask(two_nodes(), work=work)
+
+
+def test_quantities_may_be_numbers_as_in_most_manifests(tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  overhead: {cpu: 1}\n"
+        "  containers: [{name: c, resources: {limits: {nvidia.com/gpu: 4, cpu: 0.5}}}]\n"
+    )
+    (pod,) = read_workload(file, ManifestDefaults()).pods
+    file.write_text(file.read_text().replace(": 4", ": '4'").replace(": 0.5", ": 500m"))
+    (same,) = read_workload(file, ManifestDefaults()).pods
+    assert not pod.problem
+    assert pod.request == same.request

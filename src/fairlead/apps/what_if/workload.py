@@ -164,6 +164,8 @@ def _pod(
     spec.setdefault("priority", _priority(spec, defaults))
     for key in ("containers", "initContainers"):
         spec[key] = [_requesting(_map(each)) for each in spec.get(key) or ()]
+    if "overhead" in spec:
+        spec["overhead"] = _quantities(spec["overhead"])
     pod = _decoded(said, defaults)
     if deadline_s is None or pod.run_time is not None:
         return pod
@@ -173,8 +175,17 @@ def _pod(
 def _requesting(container: Json) -> Json:
     """A limit without a request is one, too."""
     resources = _map(container.get("resources"))
-    requests = {**_map(resources.get("limits")), **_map(resources.get("requests"))}
-    return {**container, "resources": {**resources, "requests": requests}}
+    limits = _quantities(resources.get("limits"))
+    requests = {**limits, **_quantities(resources.get("requests"))}
+    return {**container, "resources": {**resources, "limits": limits, "requests": requests}}
+
+
+def _quantities(amounts: Any) -> dict[str, Any]:
+    """As the API server returns them: a number in YAML, such as 4, is the quantity "4"."""
+    return {
+        name: str(amount) if isinstance(amount, int | float) else amount
+        for name, amount in _map(amounts).items()
+    }
 
 
 def _decoded(said: Json, defaults: ManifestDefaults) -> Pod:
