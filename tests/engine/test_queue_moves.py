@@ -1,4 +1,4 @@
-"""Queues come, go and move while units are active: their order is that of a pool built anew."""
+"""Queues come, go and move while units are active: their order is that of a new pool."""
 
 from dataclasses import replace
 from itertools import count
@@ -36,9 +36,9 @@ STEPS = st.lists(SPECS | GONE | PODS | st.integers(1, 3), min_size=5, max_size=4
 
 
 class Scene:
-    def __init__(self, *, anew: bool) -> None:
+    def __init__(self, *, rebuilt: bool) -> None:
         self.engine: Engine = an_engine(NODE)
-        self.anew = anew
+        self.rebuilt = rebuilt
         self.now = 0.0
         self.names = count()
         self.tell(events.QueueKindSeen("fairlead", is_served=True))
@@ -62,7 +62,7 @@ class Scene:
         return []
 
     def decide(self) -> list[str]:
-        if self.anew:
+        if self.rebuilt:
             self.engine.queues.order.sort_again()
         attempt = self.engine.decide(now=self.now)
         if attempt is None:
@@ -77,13 +77,13 @@ class Scene:
 @settings(max_examples=60, deadline=None)
 @given(steps=STEPS)
 def test_the_order_is_that_of_a_pool_built_anew(steps: list[object]) -> None:
-    kept, built = Scene(anew=False), Scene(anew=True)
+    kept, built = Scene(rebuilt=False), Scene(rebuilt=True)
     for step in [*steps, 30]:
         assert kept.step(step) == built.step(step)
 
 
 def test_units_of_a_queue_that_goes_and_comes_are_not_lost() -> None:
-    scene = Scene(anew=False)
+    scene = Scene(rebuilt=False)
     for name in NAMES:
         scene.step(QueueSpec(f"fairlead/{name}", "fairlead/a" if name == "b" else ""))
         scene.step((name, 0))

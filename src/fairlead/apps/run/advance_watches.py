@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable
 
 import structlog
 
+from fairlead.apps.run.object_watches import ObjectWatches
 from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise
 from fairlead.engine import events
 from fairlead.kube.advance import (
@@ -15,7 +16,6 @@ from fairlead.kube.advance import (
 )
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change, Deleted, Undecodable, Upserted, Vanished
-from fairlead.kube.mirror.reflector import Reflector
 from fairlead.model.advance import AdvanceReservation, AdvanceStatus
 
 log = structlog.get_logger(__name__)
@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 _NAME = "reservations"
 
 
-class AdvanceWatches:
+class AdvanceWatches(ObjectWatches):
     def __init__(
         self,
         client: Client,
@@ -40,24 +40,10 @@ class AdvanceWatches:
         watches = [watch] if is_on else []
         self._kinds = ServedKinds(client, watches, supervise, every_s=every_s)
 
-    @property
-    def reflectors(self) -> tuple[Reflector[AdvanceObject], ...]:
-        """None while the kind is not served."""
-        return self._kinds.reflectors
-
-    @property
-    def is_synced(self) -> bool:
-        return self._kinds.is_synced
-
-    async def run(self) -> None:
-        """Follows until it is cancelled."""
-        await self._kinds.run()
-
     async def retell(self) -> AsyncIterator[None]:
         """Everything that is known is fed once more; yields now and then."""
-        for reflector in self.reflectors:
-            async for _ in reflector.retell():
-                yield
+        async for _ in self._retell_objects():
+            yield
 
     def write(self, name: str, status: AdvanceStatus) -> None:
         served = self._kinds.get(_NAME)

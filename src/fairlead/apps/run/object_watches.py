@@ -1,4 +1,4 @@
-"""What the watches of gangs and of queues have in common."""
+"""What the watches of gangs, queues and advance reservations have in common."""
 
 from collections.abc import AsyncIterator
 from typing import Any
