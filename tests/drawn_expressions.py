@@ -4,7 +4,8 @@ import random
 import re
 from typing import Any
 
-from fairlead.cel import DeviceInput, VersionText, device_input
+from fairlead.cel import DeviceInput, device_input
+from fairlead.model.devices import VersionText
 
 DRIVER = "gpu.example.com"
 _ATTRIBUTES: dict[str, Any] = {

@@ -7,10 +7,10 @@ from fairlead.cel import (
     CelCompileError,
     CelError,
     DeviceInput,
-    VersionText,
     compile_expression,
     device_input,
 )
+from fairlead.model.devices import VersionText
 
 DEVICE = device_input(
     "gpu.example.com",

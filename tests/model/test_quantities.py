@@ -1,9 +1,11 @@
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.model.errors import QuantityError
-from fairlead.model.quantities import LARGEST, amount, shown
+from fairlead.model.quantities import LARGEST, amount, exact, shown
 from fairlead.sim.apiserver.quantities import canonical
 
 
@@ -67,3 +69,20 @@ def test_an_amount_of_many_digits_is_cut_like_any_that_is_too_large() -> None:
 def test_the_embedded_server_shows_a_fraction_of_an_exbibyte_in_thousandths() -> None:
     """The E of `Ei` is no exponent."""
     assert canonical(".9Ei") == "1037629354146162278400m"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("4Gi", 4 << 30, id="whole"),
+        pytest.param("1500m", Fraction(3, 2), id="a fraction"),
+        pytest.param("1e-10", Fraction(1, 10**9), id="at least one nano"),
+        pytest.param("-1e-10", Fraction(-1, 10**9), id="away from zero"),
+        pytest.param("9Ei", 2**63 - 1, id="binary suffixes are cut to 64 bits"),
+        pytest.param("1e30", 10**30, id="others are not"),
+    ],
+)
+def test_exact_amounts_are_as_the_api_server_keeps_them(
+    text: str, expected: int | Fraction
+) -> None:
+    assert exact(text) == expected

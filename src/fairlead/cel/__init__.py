@@ -4,7 +4,7 @@
 for a device, or raises CelError: kube-scheduler has three answers, and so have its texts.
 """
 
-from fairlead.cel.devices import DeviceInput, VersionText, device_input
+from fairlead.cel.devices import DeviceInput, device_input
 from fairlead.cel.errors import CelCompileError, CelCostError, CelError, CelEvaluationError
 from fairlead.cel.program import COST_LIMIT, KUBE_COST_LIMIT, Program, compile_expression
 
@@ -17,7 +17,6 @@ __all__ = [
     "CelEvaluationError",
     "DeviceInput",
     "Program",
-    "VersionText",
     "compile_expression",
     "device_input",
 ]

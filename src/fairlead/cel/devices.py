@@ -6,16 +6,7 @@ from dataclasses import dataclass
 from fairlead.cel.errors import CelEvaluationError
 from fairlead.cel.units import quantity_value, version_of
 from fairlead.cel.values import Amount, DomainMap, Value
-
-
-@dataclass(frozen=True, slots=True)
-class VersionText:
-    """An attribute that is a semantic version."""
-
-    text: str
-
-
-Attribute = int | bool | str | VersionText | None
+from fairlead.model.devices import AttributeValue, VersionText
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +19,7 @@ class DeviceInput:
 
 def device_input(
     driver: str,
-    attributes: Mapping[str, Attribute],
+    attributes: Mapping[str, AttributeValue],
     capacity: Mapping[str, str],
     *,
     allow_multiple_allocations: bool = False,
@@ -61,7 +52,7 @@ def _put(maps: DomainMap, driver: str, name: str, value: Value | Amount) -> None
     maps.setdefault(place[0], {})[place[1]] = value
 
 
-def _converted(attribute: Attribute) -> Value:
+def _converted(attribute: AttributeValue) -> Value:
     if attribute is None:
         raise CelEvaluationError("unsupported attribute value")
     if not isinstance(attribute, VersionText):

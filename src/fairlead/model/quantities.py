@@ -19,6 +19,9 @@ PODS = "pods"
 # the 64-bit columns that add them up.
 LARGEST = 2**53 - 1
 
+_NANO = 10**9
+_MAX_INT64 = Fraction(2**63 - 1)
+
 # The API server takes amounts of any length, and cuts them.
 _LONGEST = 4096
 
@@ -71,6 +74,21 @@ def parse(text: str) -> Fraction:
     if match["exponent"]:
         return number * Fraction(10) ** int(match["exponent"])
     return number * _FACTORS.get(match["suffix"] or "", 1)
+
+
+def exact(text: str) -> int | Fraction:
+    """The amount as the API server keeps it: rounded away from zero to nano. Raises QuantityError.
+
+    With a binary suffix it is at most what 64 bits hold.
+    """
+    value = parse(text)
+    if value.denominator != 1:
+        scaled = abs(value) * _NANO
+        nano = -(-scaled.numerator // scaled.denominator)
+        value = Fraction(nano if value > 0 else -nano, _NANO)
+    if text.endswith("i"):
+        value = max(-_MAX_INT64, min(_MAX_INT64, value))
+    return int(value) if value.denominator == 1 else value
 
 
 def grammar(text: str) -> re.Match[str]:
