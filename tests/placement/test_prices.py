@@ -1,11 +1,13 @@
 """What gaps are worth, worked out by hand for demands that are simple enough."""
 
+import numpy as np
 import pytest
 
 pytest.importorskip("scipy", reason="the prices need scipy: run `make setup`")
 
 from fairlead.model.prices import Basis, PodShape
 from fairlead.placement import prices
+from fairlead.placement.packing import MARKS, gap_values, solved_prices
 from fairlead.placement.prices import ETA, compute, typical
 
 
@@ -94,3 +96,15 @@ def test_pressure_is_on_the_gpus_that_a_wish_means() -> None:
     found = compute(Basis(pods, (("NVIDIA A100-SXM4-80GB", 90), ("NVIDIA H100 80GB HBM3", 10))))
     assert found is not None
     assert found.pressure == (("NVIDIA H100 80GB HBM3", pytest.approx(2.5)),)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 25, 33, 34, 50, 51, 75, 99, 100])
+@pytest.mark.parametrize("gpus", [1, 2, 64, 1000])
+def test_one_size_needs_no_solver(size: int, gpus: int) -> None:
+    """Clusters without shares have one size: the prices are those that the solver finds."""
+    sizes = np.array([size])
+    (demand, *_) = prices._demands(sizes, np.array([1.0]), gpus)
+    found = gap_values(sizes, demand, gpus)
+    worth = solved_prices(sizes, demand, gpus)
+    count = np.arange(MARKS + 1) // size
+    assert found == pytest.approx(count * float(worth[0]))

@@ -33,8 +33,15 @@ def gap_values(sizes: Sizes, demand: Values, gpus: int) -> Values:
 
 
 def _item_prices(sizes: Sizes, demand: Values, gpus: int) -> Values:
-    """What an item brings to its GPU: its size, unless there are more of them than needed."""
-    from scipy.optimize import linprog  # slow to import, and rarely needed
+    """What an item brings to its GPU: its size, unless there are more GPUs than needed."""
+    if len(sizes) == 1:  # as in clusters without shares: the solver is slow to import
+        return np.where(demand > gpus * (MARKS // int(sizes[0])), sizes.astype(np.float64), 0.0)
+    return solved_prices(sizes, demand, gpus)
+
+
+def solved_prices(sizes: Sizes, demand: Values, gpus: int) -> Values:
+    """The same for any sizes, by the linear program."""
+    from scipy.optimize import linprog
 
     starts, items = _arcs(sizes)
     gain = np.concatenate([sizes[items].astype(np.float64), np.zeros(MARKS)])

@@ -1,0 +1,117 @@
+"""`fairlead top`: what the GPUs are doing, who has them, and what would have been enough.
+
+Live on a terminal; one picture with `--once`; plain text where the output is no terminal.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+import msgspec
+from rich.console import Console, Group
+from rich.live import Live
+
+from fairlead.apps.config.run_plan import RunOptions, plan
+from fairlead.apps.live.running_scheduler import kubectl_options, running_scheduler
+from fairlead.apps.top.cluster_listing import FromSources
+from fairlead.apps.top.history import FromPrometheus
+from fairlead.apps.top.report_source import FromScheduler, ReportSource
+from fairlead.apps.top.selection import Selection, narrowed, select_rows
+from fairlead.apps.top.view import render_usage
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.http.client import Client
+from fairlead.telemetry.report import UsageReport, total
+from fairlead.telemetry.sources import make
+
+
+@dataclass(frozen=True, slots=True)
+class TopOptions:
+    """What the command line said."""
+
+    run: RunOptions
+    selection: Selection
+    scheduler: str = ""
+    output: str = "text"
+    once: bool = False
+    every_s: float = 5.0
+    prometheus: str = ""
+    since_s: float = 86400.0
+
+
+async def top(options: TopOptions) -> None:
+    """Until Ctrl-C if it is live; else one picture."""
+    access = load_access(options.run.kubeconfig, options.run.context)
+    client = Client(access, user_agent="fairlead-top")
+    try:
+        async with _source(options, client) as source:
+            await _show(source, options)
+    finally:
+        await client.close()
+
+
+async def _show(source: ReportSource, options: TopOptions) -> None:
+    if options.output == "json":
+        _write_json(await source.report(), options.selection, sys.stdout)
+    elif options.once or not sys.stdout.isatty():
+        show(await source.report(), options.selection, Console())
+    else:
+        await _show_live(source, options)
+
+
+@asynccontextmanager
+async def _source(options: TopOptions, client: Client) -> AsyncIterator[ReportSource]:
+    """What the user named; else the scheduler that the kubeconfig names; else a look of our own."""
+    if options.prometheus:
+        yield FromPrometheus(client, options.prometheus, options.since_s)
+        return
+    where = options.scheduler or ("" if options.run.config else client.access.scheduler)
+    if not where:
+        yield FromSources(client, [make(each) for each in plan(options.run).sources])
+        return
+    kubectl = kubectl_options(options.run.kubeconfig, options.run.context)
+    async with running_scheduler(where, client.access.credentials, kubectl) as scheduler:
+        yield FromScheduler(scheduler, options.selection.namespace)
+
+
+def show(report: UsageReport, selection: Selection, console: Console) -> None:
+    """One picture: as wide as the terminal, or as wide as it takes."""
+    seen = narrowed(report, selection)
+    width = console.width if console.is_terminal else None
+    for line in render_usage(seen, select_rows(seen, selection), width, None):
+        if console.is_terminal:
+            console.print(line, no_wrap=True, crop=False)
+        else:
+            console.file.write(line.plain.rstrip() + "\n")
+
+
+async def _show_live(source: ReportSource, options: TopOptions) -> None:
+    console = Console()
+    with Live(console=console, screen=True, auto_refresh=False) as view:
+        while True:
+            seen = narrowed(await source.report(), options.selection)
+            lines = render_usage(seen, select_rows(seen, options.selection), *console.size)
+            view.update(Group(*lines), refresh=True)
+            await asyncio.sleep(options.every_s)
+
+
+def as_data(report: UsageReport, selection: Selection) -> dict[str, Any]:
+    """What `-o json` prints: sums over all that the filters let through, and the rows."""
+    seen = narrowed(report, selection)
+    chosen = select_rows(seen, selection)
+    rows: list[Any] = msgspec.to_builtins(list(chosen.rows))
+    totals: dict[str, Any] = msgspec.to_builtins(total(seen.pods, seen.held))
+    totals |= {"name": "total", "cards": len(seen.gpus)}
+    return {
+        "sinceS": round(seen.since_s, 1),
+        "notes": seen.notes,
+        "total": totals,
+        selection.by: rows,
+    }
+
+
+def _write_json(report: UsageReport, selection: Selection, out: TextIO) -> None:
+    out.write(json.dumps(as_data(report, selection), indent=2) + "\n")
