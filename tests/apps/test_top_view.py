@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from fairlead.apps.live.running_scheduler import NotAnswered, running_scheduler
-from fairlead.apps.top import as_data, show
 from fairlead.apps.top.selection import SORTS, Selection, narrowed, select_rows
+from fairlead.apps.top.top import as_data, show
 from fairlead.apps.top.view import render_usage
 from fairlead.kube.access.credentials import Static
 from fairlead.model.errors import ConfigError

@@ -191,7 +191,7 @@ def top(
     output: Output = "text",
 ) -> None:
     """Show GPU usage, the pods that have each GPU, and the size that would be enough."""
-    from fairlead.apps import top as topping
+    from fairlead.apps.top import top as topping
     from fairlead.apps.top.selection import Selection
 
     refuse_other_outputs(output)

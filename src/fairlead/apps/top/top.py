@@ -1,7 +1,4 @@
-"""`fairlead top`: what the GPUs are doing, who has them, and what would have been enough.
-
-Live on a terminal; one picture with `--once`; plain text where the output is no terminal.
-"""
+"""The command: live on a terminal; one picture with `--once`; plain text elsewhere."""
 
 import asyncio
 import json
