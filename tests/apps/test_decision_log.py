@@ -33,6 +33,7 @@ from fairlead.apps.decision_log.replay import engine_of, planned, replay
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import Bind, Evict
+from fairlead.engine.start_record import OpenForecast
 from fairlead.kube.bind_encoder import DialectEncoder
 from fairlead.model.behaviour import KUBERNETES_1_37
 from fairlead.model.errors import ConfigError
@@ -294,6 +295,22 @@ def test_what_was_learned_about_run_times_is_part_of_the_log(tmp_path: Path) -> 
     report = replay(reader(tmp_path))
     assert report.difference is None
     assert report.events["RunTimesLoaded"] == 1
+
+
+def test_forecasts_of_starts_are_part_of_the_log(tmp_path: Path) -> None:
+    world = Logged(tmp_path)
+    busy(world, 1)
+    world.tell(events.PodSeen(a_pod("runs", gpus=8, node="n1", run_time=RunTime(600.0))))
+    world.tell(events.PodSeen(a_pod("waits", gpus=8, run_time=RunTime(600.0))))
+    world.tell(events.ForecastDue(4))
+    record = world.engine.start_record
+    record.note("a unit", OpenForecast(0.0, 1.0, 2.0, 3.0), bounded=False)
+    world.engine.begin_again()
+    assert world.engine.start_record.open() == record.open()
+    world.log.close(10)
+    report = replay(reader(tmp_path))
+    assert report.difference is None
+    assert report.events["StartRecordLoaded"] == 1
 
 
 def test_a_replay_builds_the_engine_as_the_scheduler_does() -> None:

@@ -4,12 +4,16 @@ import io
 import time
 from datetime import UTC, datetime
 
+import pytest
+
 from builders import a_node, a_pod
 from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.apps.live.start_forecasts import start_answer
 from fairlead.apps.queues.starts import show_starts, starts_among
+from fairlead.engine import start_dumps
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import Event, NodeSeen, PodSeen
+from fairlead.engine.events import Event, NodeSeen, PodSeen, StartRecordLoaded
+from fairlead.engine.start_record import OpenForecast, StartRecord
 from fairlead.model.pods import Pod
 from fairlead.model.run_times import RunTime
 
@@ -73,9 +77,23 @@ def test_units_are_listed_by_their_start() -> None:
     show_starts(rows, "text", out)
     head, *lines = out.getvalue().splitlines()
     assert head.split() == [
-        "UNIT", "QUEUE", "GPUS", "START_TIME", "EARLIEST", "LATEST", "SCHEDNODES"
+        "UNIT", "QUEUE", "GPUS", "START_TIME", "EARLIEST", "LATEST", "HELD", "SCHEDNODES"
     ]  # fmt: skip
-    assert lines[2].split() == ["default/c", "-", "8", "N/A", "N/A", "N/A", "(null)"]
+    assert lines[2].split() == ["default/c", "-", "8", "N/A", "N/A", "N/A", "-", "(null)"]
+
+
+def test_starts_are_listed_with_the_record_of_such_forecasts() -> None:
+    record = StartRecord()
+    for number in range(10):
+        record.note(f"unit-{number}", OpenForecast(0.0, 600.0, 1200.0, 1800.0), bounded=False)
+        record.started(f"unit-{number}", 1000.0 if number % 2 else 5000.0)
+    kept = StartRecordLoaded(start_dumps.dump(record, 0.0))
+    waits = a_pod("waits", gpus=4, run_time=RunTime(3600.0))
+    (row,) = starts_among([kept, *a_cluster(RunTime(1800.0), waits)], plan(RunOptions()))
+    assert row.held == pytest.approx(0.5, abs=0.02)
+    out = io.StringIO()
+    show_starts([row], "text", out)
+    assert " % " in out.getvalue().splitlines()[1]
 
 
 def test_without_waiting_units_there_is_a_sentence() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from duties import end_a_run
+from fairlead.engine import start_dumps
 from fairlead.engine.run_dumps import load
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually
@@ -69,10 +70,11 @@ def test_what_units_took_is_learned_and_kept_across_restarts(
         runs("train-2", 2)
         assert not said(second, UNREADABLE)
     assert store.data["other"] == "AAAA"
+    start_dumps.load(b64decode(store.data["starts"]))
 
     store.put(DAMAGED)
     with candidate(lease) as third:
         wait_leading(third)
         (warning,) = eventually(lambda: said(third, UNREADABLE), what="a warning")
-        assert warning["error"] == "it is damaged, or of another version"
+        assert warning["error"] == "runs: it is damaged, or of another version"
         runs("train-3", 1)

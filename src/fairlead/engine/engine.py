@@ -14,7 +14,7 @@ from fairlead.cluster.aspects import NOTHING
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.demand import Demand
 from fairlead.cluster.holdings import Holding
-from fairlead.engine import events, releases, reservations
+from fairlead.engine import events, releases, reservations, start_dumps
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.backfill.limits import Limit
 from fairlead.engine.bind_data import BindEncoder, without_annotations
@@ -47,6 +47,8 @@ from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE
 from fairlead.engine.rejections import REASON, Rejections
 from fairlead.engine.requeuer import Requeuer
 from fairlead.engine.run_times import RunTimes
+from fairlead.engine.start_forecasts import StartForecasts
+from fairlead.engine.start_record import StartRecord
 from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
 from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
 from fairlead.model.gangs import GangSpec, Membership
@@ -120,6 +122,8 @@ class Engine:
         self.wall_offset_s = 0.0
         #: How long units run.
         self.run_times = RunTimes(self._holding_of, lambda: self.wall_offset_s, self._gang_spec_of)
+        #: How forecasts of starts did.
+        self.start_record = StartRecord()
         self._begin()
         #: Whether to record why each pod was placed on its node.
         self.keeps_records = False
@@ -181,6 +185,9 @@ class Engine:
             self.queues,
         )
         self._gangs.leave_room(self.plans.attempts)
+        self.start_forecasts = StartForecasts(
+            self.queue, self.plans, self.run_times, self._holding_of, self.start_record
+        )
 
     def _gang_spec_of(self, said: Membership) -> GangSpec:
         return self._gangs.spec_of(said)
@@ -245,6 +252,10 @@ class Engine:
                 self.run_times.owners.put(owner, run_time, started)
             case events.RunTimesLoaded(data):
                 self.run_times.load(data)
+            case events.ForecastDue(depth):
+                self.start_forecasts.note(depth, now)
+            case events.StartRecordLoaded(data):
+                self.start_record.take(start_dumps.load(data, self.wall_offset_s))
             case events.ReleaseOverdue(uid):
                 return self._release_overdue(uid)
             case events.ReservationIdle(name, number):
@@ -355,6 +366,8 @@ class Engine:
             self._consolidation.renew(now)
         if self.plans.is_enabled:
             self.plans.tried(entry, attempt)
+        if self.start_record and attempt.outcome is _SCHEDULED:
+            self.start_record.started(entry.unit.key, now)
         return attempt
 
     def tend(self, *, now: float) -> list[Instruction]:

@@ -63,6 +63,21 @@ class RunTimesLoaded:
 
 
 @dataclass(frozen=True, slots=True)
+class ForecastDue:
+    """The starts of the first waiting units are to be forecast, to be judged when they start."""
+
+    #: How many units.
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartRecordLoaded:
+    """How start forecasts did before, as `start_dumps.dump` gave it."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSeen:
     """A node was added or changed."""
 
@@ -362,6 +377,8 @@ Event = (
     | PodRejected
     | RunEnded
     | RunTimesLoaded
+    | ForecastDue
+    | StartRecordLoaded
     | OwnerRunTimeSeen
     | ReleaseOverdue
     | ReservationIdle

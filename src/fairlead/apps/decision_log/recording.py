@@ -12,7 +12,7 @@ import structlog
 from fairlead.apps.decision_log import records
 from fairlead.apps.decision_log.frames import LogHeader, with_length
 from fairlead.apps.decision_log.log_writer import CHUNK_BYTES, LogPlan, LogWriter
-from fairlead.engine import events
+from fairlead.engine import events, start_dumps
 from fairlead.engine.attempts import Attempt
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import Instruction
@@ -195,6 +195,7 @@ class RecordedEngine(Engine):
         """Becomes a new engine, and begins a new run; for one that is settled."""
         behaviour, wall_s, keeps = self.cluster.behaviour, self.wall_offset_s, self.keeps_records
         learned = self.run_times.dump() if len(self.run_times.history) else b""
+        starts = start_dumps.dump(self.start_record, wall_s) if self.start_record.version else b""
         owners = [events.OwnerRunTimeSeen(*each) for each in self.run_times.owners]
         args, kwargs = self._made_of
         Engine.__init__(self, *args, **kwargs)
@@ -204,5 +205,7 @@ class RecordedEngine(Engine):
         self.handle(events.ServerKnown(behaviour), now=time.monotonic())
         if learned:
             self.handle(events.RunTimesLoaded(learned), now=time.monotonic())
+        if starts:
+            self.handle(events.StartRecordLoaded(starts), now=time.monotonic())
         for owner in owners:
             self.handle(owner, now=time.monotonic())

@@ -2,15 +2,39 @@
 
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from fairlead.apps.config.run_plan import RunPlan
 from fairlead.apps.live import live_cluster
+from fairlead.apps.live.learned import learned_events
 from fairlead.cluster import reserving
 from fairlead.engine.engine import Engine
+from fairlead.engine.events import Event
 from fairlead.kube.http.client import Client
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.pods import PodField
 from fairlead.placement.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReading:
+    """All that a look at a cluster needs, read once."""
+
+    behaviour: Behaviour
+    events: list[Event]
+    #: Why what the scheduler has learned about run times is not known; empty: it is.
+    not_learned: str = ""
+
+
+async def read_cluster(client: Client, planned: RunPlan) -> ClusterReading:
+    """The events that show it to an engine of the plan."""
+    behaviour = await live_cluster.ask_behaviour(client)
+    planned.meet(behaviour)
+    learned, problem = await learned_events(client, planned)
+    listed = live_cluster.events(
+        client, behaviour, gangs=planned.gang_dialects, queues=planned.queue_dialects
+    )
+    return ClusterReading(behaviour, [*learned, *[event async for event in listed]], problem)
 
 
 async def live_engine(
@@ -21,6 +45,8 @@ async def live_engine(
         planned.profiles, topology=planned.topology, reserves=True, backfill=planned.backfill
     )
     engine.wall_offset_s = time.time()  # it is fed at time 0
+    for event in (await learned_events(client, planned))[0]:
+        engine.handle(event, now=0.0)
     selectors = any(profile.pod_fields & PodField.DEFAULT_SELECTOR for profile in asked)
     async for event in live_cluster.events(
         client, behaviour, selectors=selectors, gangs=planned.gang_dialects

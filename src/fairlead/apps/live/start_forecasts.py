@@ -1,98 +1,15 @@
-"""When waiting units will start: a range, what it is based on, and how often such ranges held.
+"""When waiting units will start, in words: a range, its basis, and how often such ranges held."""
 
-A start is planned from the expected ends of running pods. The range is that of their ends: no
-earlier than they can end, no later than they are expected to in 8 of 10 cases.
-"""
-
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from fairlead.engine.engine import Engine
-from fairlead.model.backfill import PlannedStart
+from fairlead.engine.start_forecasts import StartForecast
 from fairlead.model.pods import Pod
-from fairlead.model.run_times import RunEnd
 
 #: Units that are planned for one answer.
 MOST_PLANNED = 50
-
-
-@dataclass(frozen=True, slots=True)
-class StartForecast:
-    """Times are on the clock of the engine."""
-
-    earliest_s: float
-    expected_s: float
-    #: None: it may be any time later.
-    latest_s: float | None
-    nodes: tuple[str, ...]
-    #: The pods whose end it waits for.
-    basis: tuple[Pod, ...]
-    #: These are ended by then at the latest.
-    bounded: bool
-    #: Earlier forecasts of such run times, and the part of them that held.
-    judged: float
-    held: float
-
-
-def start_forecast(
-    engine: Engine, pod: Pod, *, now: float, plans: bool = True
-) -> StartForecast | None:
-    """That of the unit of a waiting pod; None if it has no start within the window.
-
-    Without `plans` only starts that are planned already count, which takes no time.
-    """
-    entry = engine.queue.get(pod.uid)
-    if entry is None:
-        return None
-    key = entry.unit.key
-    planned = engine.plans.start_of(key)
-    if planned is None and plans:
-        every = engine.plans.plan_all(MOST_PLANNED, now=now)
-        planned = next((each for each in every if each.unit_key == key), None)
-    return _forecast(engine, planned, now) if planned else None
-
-
-def _forecast(engine: Engine, planned: PlannedStart, now: float) -> StartForecast:
-    basis = tuple(_held(engine, planned.basis))
-    ends = [engine.run_times.end_s(pod.uid, now=now) for pod in basis]
-    known = [end for end in ends if end is not None]
-    judged, held = _record(engine, basis)
-    earliest_s = max((end.earliest_s for end in known), default=planned.start_s)
-    return StartForecast(
-        max(now, min(planned.start_s, earliest_s)),
-        planned.start_s,
-        planned.start_s if not basis else _latest_s(known, planned.start_s, len(basis)),
-        tuple(dict.fromkeys(node for _, node in planned.nodes)),
-        basis,
-        planned.bounded,
-        judged,
-        held,
-    )
-
-
-def _held(engine: Engine, uids: Iterable[str]) -> Iterable[Pod]:
-    for uid in uids:
-        held = engine.cluster.holdings.get(uid)
-        if held is not None:
-            yield held.pod
-
-
-def _latest_s(ends: list[RunEnd], start_s: float, count: int) -> float | None:
-    latest = [end.latest_s for end in ends]
-    if len(ends) < count or any(each is None for each in latest):
-        return None
-    return max(start_s, *(each for each in latest if each is not None))
-
-
-def _record(engine: Engine, basis: Iterable[Pod]) -> tuple[float, float]:
-    """How many forecasts of such runs were judged, and the part that held."""
-    kinds = {engine.run_times.kind_of(pod): pod for pod in basis}
-    found = [engine.run_times.forecast(pod) for kind, pod in kinds.items() if kind is not None]
-    judged = sum(each.judged for each in found if each)
-    held = sum(each.judged * each.held for each in found if each)
-    return judged, held / judged if judged else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +28,10 @@ def start_answer(
     engine: Engine, pod: Pod, *, now: float, scope: StartScope = EVERYTHING
 ) -> dict[str, Any]:
     """For `explain`: the forecast as plain data with a sentence; empty if there is none."""
-    found = start_forecast(engine, pod, now=now, plans=scope.plans)
+    entry = engine.queue.get(pod.uid)
+    planning = MOST_PLANNED if scope.plans else 0
+    find = engine.start_forecasts.of_unit
+    found = find(entry.unit.key, now=now, planning=planning) if entry else None
     if found is None:
         return {}
     wall_s = engine.wall_offset_s
@@ -126,6 +46,7 @@ def start_answer(
             "bounded": found.bounded,
             "judged": round(found.judged, 1),
             "held": round(found.held, 3),
+            "record": _record(found),
             "message": _sentence(found, waits_for, wall_s),
         }
     }
@@ -136,11 +57,22 @@ def _sentence(found: StartForecast, waits_for: list[str], wall_s: float) -> str:
     if waits_for:
         more = f" and {len(waits_for) - 1} more" if len(waits_for) > 1 else ""
         first += f", when {waits_for[0]}{more} end{'' if more else 's'}"
+    first += "; their time is limited" if found.bounded else ""
+    if found.judged_by_starts:
+        return f"{first}; {100 * found.held:.0f} % of such forecasts held"
     if found.bounded:
-        return f"{first}; their time is limited"
+        return first
     if found.judged >= 1:
-        return f"{first}; {found.held:.0%} of {found.judged:.0f} such forecasts held"
+        part = f"{100 * found.held:.0f} % of {found.judged:.0f}"
+        return f"{first}; {part} forecasts of such run times held"
     return f"{first}; no such forecast has been judged yet"
+
+
+def _record(found: StartForecast) -> str:
+    """What was judged: starts, or run times; empty: nothing."""
+    if found.judged_by_starts:
+        return "starts"
+    return "run times" if found.judged >= 1 else ""
 
 
 def _range(found: StartForecast, wall_s: float) -> str:

@@ -10,11 +10,13 @@ from typing import Any, TextIO
 import msgspec
 
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
-from fairlead.apps.live import live_cluster
+from fairlead.apps.live.live_engine import read_cluster
 from fairlead.apps.top.table import Column, lines
 from fairlead.apps.what_if.outlook import ClusterOutlook, Horizon, UnitOutlook, look_ahead
 from fairlead.apps.what_if.what_if_view import shown_name
-from fairlead.engine.events import Event
+from fairlead.engine import start_dumps
+from fairlead.engine.events import Event, StartRecordLoaded
+from fairlead.engine.start_record import StartRecord
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.sim.virtual.live_state import RunLength
@@ -34,6 +36,8 @@ class StartRow(msgspec.Struct, rename="camel"):
     earliest: str | None
     latest: str | None
     nodes: list[str]
+    #: The part of forecasts made as long ahead that held; None: too few were judged.
+    held: float | None = None
 
 
 async def queue_starts(options: RunOptions, name: str = "") -> list[StartRow]:
@@ -41,14 +45,10 @@ async def queue_starts(options: RunOptions, name: str = "") -> list[StartRow]:
     planned = plan(options)
     client = Client(load_access(options.kubeconfig, options.context))
     try:
-        behaviour = await live_cluster.ask_behaviour(client)
-        planned.meet(behaviour)
-        events = [each async for each in live_cluster.events(
-            client, behaviour, gangs=planned.gang_dialects, queues=planned.queue_dialects
-        )]  # fmt: skip
+        reading = await read_cluster(client, planned)
     finally:
         await client.close()
-    return starts_among(events, planned, name)
+    return starts_among(reading.events, planned, name)
 
 
 def starts_among(events: Sequence[Event], planned: RunPlan, name: str = "") -> list[StartRow]:
@@ -62,10 +62,22 @@ def starts_among(events: Sequence[Event], planned: RunPlan, name: str = "") -> l
         unit for unit in looks[RunLength.EXPECTED].waiting if name in ("", unit.queue) and unit.gpus
     ]
     units.sort(key=lambda unit: float("inf") if unit.start_s is None else unit.start_s)
-    return [_row(unit, looks, wall_s) for unit in units]
+    record = _record_among(events)
+    return [_row(unit, looks, wall_s, record) for unit in units]
 
 
-def _row(unit: UnitOutlook, looks: Mapping[RunLength, ClusterOutlook], wall_s: float) -> StartRow:
+def _record_among(events: Sequence[Event]) -> StartRecord:
+    kept = (event.data for event in events if isinstance(event, StartRecordLoaded))
+    data = next(kept, None)
+    return StartRecord() if data is None else start_dumps.load(data)
+
+
+def _row(
+    unit: UnitOutlook,
+    looks: Mapping[RunLength, ClusterOutlook],
+    wall_s: float,
+    record: StartRecord,
+) -> StartRow:
     starts = [look.units[unit.name].start_s for look in looks.values() if unit.name in look.units]
     known = [start_s for start_s in starts if start_s is not None]
     return StartRow(
@@ -76,6 +88,7 @@ def _row(unit: UnitOutlook, looks: Mapping[RunLength, ClusterOutlook], wall_s: f
         _utc(min(known, default=None), wall_s),
         _utc(max(known) if len(known) == len(looks) else None, wall_s),
         list(dict.fromkeys(unit.nodes)),
+        None if unit.start_s is None else record.held_part(unit.start_s),
     )
 
 
@@ -106,6 +119,7 @@ def _columns(rows: Sequence[StartRow]) -> list[Column]:
         Column("START_TIME", [_local(row.start) for row in rows]),
         Column("EARLIEST", [_local(row.earliest) for row in rows]),
         Column("LATEST", [_local(row.latest) for row in rows]),
+        Column("HELD", ["-" if row.held is None else f"{100 * row.held:.0f} %" for row in rows]),
         Column("SCHEDNODES", [_nodes(row.nodes) for row in rows]),
     ]
 

@@ -215,6 +215,23 @@ class Measures:
             lambda: {(): self._engine.moved.gpu_seconds},
         )
 
+        self._expose_starts()
+
+    def _expose_starts(self) -> None:
+        counter, engine = self._metrics.watch_counter, self._engine
+        counter(
+            "fairlead_start_forecasts",
+            "Forecasts of starts that were judged, by how long ahead they were made.",
+            ("ahead", "result"),
+            lambda: {labels: float(n) for labels, n in engine.start_record.counts.items()},
+        )
+        counter(
+            "fairlead_start_forecast_error_seconds",
+            "Sum of the differences between forecast and actual starts.",
+            ("ahead",),
+            lambda: {(ahead,): float(s) for ahead, s in engine.start_record.errors_s.items()},
+        )
+
     def _pending(self) -> Reading:
         counts = self._engine.queue.counts()
         return {(name,): counts[pool] for pool, name in _QUEUES.items()}

@@ -1,45 +1,38 @@
-"""Keeps what was learned about run times across restarts, in a ConfigMap.
+"""Keeps what was learned about run times and starts across restarts, in a ConfigMap.
 
 The chart creates it, empty. The leader reads it once and writes it when something was learned, at
 most every few minutes. What cannot be read is replaced.
 """
 
 import asyncio
-import binascii
-from base64 import b64decode, b64encode
-from collections.abc import Callable
-from typing import Any
+from base64 import b64encode
+from collections.abc import Callable, Mapping
 
 import msgspec
 import structlog
 
-from fairlead.engine import events, run_dumps
+from fairlead.apps.live.learned import (
+    RUNS,
+    STARTS,
+    SUFFIX,
+    LearnedConfigMap,
+    config_map_path,
+    kept_events,
+    read_config_map,
+)
+from fairlead.engine import events, start_dumps
 from fairlead.engine.engine import Engine
 from fairlead.kube.errors import ApiError
-from fairlead.kube.http.paths import in_namespace, named
-from fairlead.kube.http.reply import UNREADABLE, Reply
+from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.election import Terms
 
 log = structlog.get_logger(__name__)
 
-#: The ConfigMap is named as the Lease, and this.
-SUFFIX = "-run-times"
-_KEY = "runs"
 #: After something was learned, and after a write.
 _SOON_S, _EVERY_S = 5.0, 300.0
 _LOOK_S = 1.0
 _TIMEOUT_S = 10.0
-#: As base64; what is longer is cut, and then damaged.
-_LONGEST = run_dumps.LARGEST_DUMP * 4 // 3 + 4
-
-
-class _ConfigMap(msgspec.Struct, rename="camel"):
-    metadata: dict[str, Any]
-    binary_data: dict[str, str] | None = None
-
-
-_config_maps = msgspec.json.Decoder(_ConfigMap)
 
 
 class RunTimeStore:
@@ -55,9 +48,8 @@ class RunTimeStore:
         *,
         every_s: float = _EVERY_S,
     ) -> None:
-        folder = in_namespace("/api/v1", terms.namespace, "configmaps")
         self._name = terms.name + SUFFIX
-        self._path = named(folder, self._name)
+        self._path = config_map_path(terms.namespace, terms.name)
         self._client, self._engine, self._feed, self._leads = client, engine, feed, leads
         self._every_s = every_s
         self._problem = ""
@@ -70,7 +62,7 @@ class RunTimeStore:
             await asyncio.sleep(_LOOK_S)
         found = await self._read()
         if found is not None:
-            self._load((found.binary_data or {}).get(_KEY, ""))
+            self._load(found.binary_data or {})
         written = self._version
         self.loaded.set()
         while True:
@@ -84,31 +76,30 @@ class RunTimeStore:
 
     @property
     def _version(self) -> int:
-        return self._engine.run_times.history.version
+        return self._engine.run_times.history.version + self._engine.start_record.version
 
-    def _load(self, text: str) -> None:
-        if not text:
-            return
-        try:
-            data = b64decode(text[:_LONGEST], validate=True)
-            run_dumps.load(data)
-        except (ValueError, binascii.Error) as error:
-            log.warning(
-                "what was learned about run times cannot be read; learning again",
-                configmap=self._name,
-                error=str(error),
-            )
-        else:
-            self._feed(events.RunTimesLoaded(data))
+    def _load(self, kept: Mapping[str, str]) -> None:
+        for each in kept_events(kept):
+            if isinstance(each, ValueError):
+                log.warning(
+                    "what was learned about run times cannot be read; learning again",
+                    configmap=self._name,
+                    error=str(each),
+                )
+            else:
+                self._feed(each)
 
     async def _write(self) -> bool:
         """With the version that was read just now: a second leader is not overwritten unread."""
         found = await self._read()
         if found is None or not self._leads():
             return False
+        engine = self._engine
+        starts = start_dumps.dump(engine.start_record, engine.wall_offset_s)
         data = {
             **(found.binary_data or {}),
-            _KEY: b64encode(self._engine.run_times.dump()).decode(),
+            RUNS: b64encode(engine.run_times.dump()).decode(),
+            STARTS: b64encode(starts).decode(),
         }
         body = {
             "apiVersion": "v1",
@@ -119,14 +110,11 @@ class RunTimeStore:
         reply = await self._request("PUT", msgspec.json.encode(body))
         return reply is not None and reply.status == 200
 
-    async def _read(self) -> _ConfigMap | None:
+    async def _read(self) -> LearnedConfigMap | None:
         reply = await self._request("GET")
         if reply is None or reply.status != 200:
             return None
-        try:
-            return _config_maps.decode(reply.body)
-        except UNREADABLE:
-            return None
+        return read_config_map(reply.body)
 
     async def _request(self, method: str, body: bytes | None = None) -> Reply | None:
         try:

@@ -27,6 +27,7 @@ from fairlead.apps.run.readings import Readings
 from fairlead.apps.run.releases import Releases
 from fairlead.apps.run.reservations import ReservationCare
 from fairlead.apps.run.run_time_store import RunTimeStore
+from fairlead.apps.run.start_forecasting import StartForecasting
 from fairlead.apps.run.usage import Usage
 from fairlead.apps.run.verification import EVERY_S, Verification
 from fairlead.apps.run.watches import Watches
@@ -91,7 +92,7 @@ _Part = (
     Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
     | Readings | KubeletRejections | ReservationCare | GangWatches | GangStatusWriter
     | FinishedMembers | QueueWatches | QueueStatusWriter | EndedRuns | RunTimeStore
-    | AdvanceWatches | AdvanceStatusWriter | OwnerReader
+    | AdvanceWatches | AdvanceStatusWriter | OwnerReader | StartForecasting
 )  # fmt: skip
 
 
@@ -250,6 +251,7 @@ class Scheduler:
             lambda: self._has_taken_over,
             self._run_time_store.loaded if self._run_time_store else None,
         )
+        self._forecasting = StartForecasting(self.engine, self._feed, lambda: self._has_taken_over)
         self._owners = OwnerReader(client, self._feed, self._served, time.monotonic)
         self._finished = FinishedMembers(client, self._feed, self._watches.decode_pod)
         self._verification = Verification(
@@ -283,6 +285,7 @@ class Scheduler:
             self._finished,
             self._ended,
             self._owners,
+            self._forecasting,
             *([self._run_time_store] if self._run_time_store else ()),
             *([self._reservations] if self._reserver else ()),
             self._gangs,

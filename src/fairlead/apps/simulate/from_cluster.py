@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
-from fairlead.apps.live import live_cluster
+from fairlead.apps.live.live_engine import read_cluster
 from fairlead.apps.simulate.runs import SimRun
 from fairlead.cluster import reserving
 from fairlead.engine.engine import Engine
@@ -33,12 +33,7 @@ async def runs_from_cluster(
     planned = plan(options)
     client = Client(load_access(options.kubeconfig, options.context))
     try:
-        behaviour = await live_cluster.ask_behaviour(client)
-        planned.meet(behaviour)
-        listed = live_cluster.events(
-            client, behaviour, gangs=planned.gang_dialects, queues=planned.queue_dialects
-        )
-        events = [event async for event in listed]
+        events = (await read_cluster(client, planned)).events
     finally:
         await client.close()
     wall_s = time.time()

@@ -1,0 +1,80 @@
+"""What a scheduler has learned about run times and starts, as it keeps it in a ConfigMap."""
+
+import binascii
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from fairlead.apps.config.run_plan import RunPlan
+from fairlead.engine import events, run_dumps, start_dumps
+from fairlead.kube.errors import ApiError
+from fairlead.kube.http.paths import in_namespace, named
+from fairlead.kube.http.reply import UNREADABLE
+from fairlead.kube.http.transport import Transport
+from fairlead.kube.leadership.election import Terms
+
+#: The ConfigMap is named as the Lease, and this.
+SUFFIX = "-run-times"
+#: What is in it: run times, and how start forecasts did.
+RUNS, STARTS = "runs", "starts"
+#: Where the chart installs it.
+_NAMESPACE = "fairlead-system"
+
+
+class LearnedConfigMap(msgspec.Struct, rename="camel"):
+    metadata: dict[str, Any]
+    binary_data: dict[str, str] | None = None
+
+
+_config_maps = msgspec.json.Decoder(LearnedConfigMap)
+
+
+def config_map_path(namespace: str, lease: str) -> str:
+    return named(in_namespace("/api/v1", namespace, "configmaps"), lease + SUFFIX)
+
+
+def read_config_map(body: bytes) -> LearnedConfigMap | None:
+    """None if it is none."""
+    try:
+        return _config_maps.decode(body)
+    except UNREADABLE:
+        return None
+
+
+def kept_events(kept: Mapping[str, str]) -> Iterator[events.Event | ValueError]:
+    """What the content of the ConfigMap says, or what is wrong with a part of it."""
+    for key, largest, read, event in (
+        (RUNS, run_dumps.LARGEST_DUMP, run_dumps.load, events.RunTimesLoaded),
+        (STARTS, start_dumps.LARGEST_DUMP, start_dumps.load, events.StartRecordLoaded),
+    ):
+        text = kept.get(key, "")
+        try:
+            # As base64; what is longer is cut, and then damaged.
+            data = b64decode(text[: largest * 4 // 3 + 4], validate=True)
+            if data:
+                read(data)
+                yield event(data)
+        except (ValueError, binascii.Error) as error:
+            yield ValueError(f"{key}: {error}")
+
+
+async def learned_events(client: Transport, planned: RunPlan) -> tuple[list[events.Event], str]:
+    """What the scheduler of the cluster has learned, and why that is not known.
+
+    It is looked for where the configuration has the Lease, else where the chart has it.
+    """
+    electing = planned.electing
+    namespace = electing.resource_namespace or _NAMESPACE
+    path = config_map_path(namespace, electing.resource_name or Terms().name)
+    try:
+        reply = await client.request("GET", path)
+    except ApiError as error:
+        return [], str(error)
+    if reply.status != 200:
+        return [], reply.message
+    found = read_config_map(reply.body)
+    kept = [*kept_events((found and found.binary_data) or {})]
+    problems = [str(each) for each in kept if isinstance(each, ValueError)]
+    return [each for each in kept if not isinstance(each, ValueError)], "; ".join(problems)
