@@ -3,6 +3,7 @@
 import io
 import json
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,25 @@ from fairlead.apps.what_if.workload import (
     read_workload,
     workload_of,
 )
-from fairlead.engine.events import Event, NodeSeen, PodSeen, QueueKindSeen, QueueSeen
+from fairlead.engine import run_dumps
+from fairlead.engine.engine import Engine
+from fairlead.engine.events import (
+    AdvanceSeen,
+    Event,
+    NodeSeen,
+    PodSeen,
+    QueueKindSeen,
+    QueueSeen,
+    RunTimesLoaded,
+)
+from fairlead.engine.run_history import RunHistory
+from fairlead.model.advance import AdvanceReservation
 from fairlead.model.errors import ConfigError
+from fairlead.model.gpus import FAIRLEAD, GpuRequest
+from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS, QueueSpec
 from fairlead.model.run_times import RunTime
+from fairlead.sim.virtual.jobs import equal_nodes
 
 NOTHING = ManifestPods(())
 GPU = "nvidia.com/gpu"
@@ -233,3 +249,59 @@ def test_quantities_may_be_numbers_as_in_most_manifests(tmp_path: Path) -> None:
     (same,) = read_workload(file, ManifestDefaults()).pods
     assert not pod.problem
     assert pod.request == same.request
+
+
+def test_each_team_is_shown_what_the_change_costs_it() -> None:
+    answer = ask(two_nodes(), Changes(without_nodes=("n0",)))
+    (found,) = what_if_view.as_json(answer)["teams"]
+    assert (found["team"], found["later"], found["evicted"]) == ("namespace default", 1, 1)
+    assert found["lostGpuHours"] == pytest.approx(4 * 600 / 3600, rel=0.02)
+    # The one that is evicted starts again when the other node is free, after 1800 s. The one that
+    # waits starts after its 1800 s, and not after 1200 s.
+    delay_s = 1800 + (1800 + 1800 - 1200)
+    assert found["delayGpuHours"] == pytest.approx(4 * delay_s / 3600, rel=0.02)
+
+
+def test_costs_are_shown_by_team_if_there_are_several() -> None:
+    pod = a_pod("also", gpus=4, run_time=RunTime(3600.0))
+    other = PodSeen(replace(pod, namespace="other"))
+    answer = ask([*two_nodes(), other], Changes(add_nodes=2, like="n0"))
+    lines = text(answer).splitlines()
+    assert "TEAM               EARLIER  LATER  EVICTED  DELAY_GPU_H  LOST_GPU_H" in lines
+    assert any(line.split()[:4] == ["namespace", "other", "1", "0"] for line in lines)
+    assert what_if_view.as_json(answer)["summary"]["gpusAfter"] == 16
+
+
+def test_run_times_that_were_learned_count() -> None:
+    """The pods declare nothing; what like units took is in what the scheduler keeps."""
+
+    def pod(name: str, **more: Any) -> Pod:
+        request = GpuRequest(4, whole=True, dialect=FAIRLEAD)
+        return a_pod(name, gpu_request=request, controller="Job/train", **more)
+
+    (node,) = equal_nodes(1, 4)
+    history = RunHistory()
+    teacher = Engine(plan(RunOptions()).profiles).run_times
+    kind = teacher.kind_of(pod("train"))
+    assert kind is not None
+    for _ in range(10):
+        history.learn(kind, 3600.0)
+    shown: list[Event] = [
+        NodeSeen(node),
+        PodSeen(pod("train-0", node=node.name, started=ago(600))),
+        PodSeen(pod("train-1")),
+    ]
+    assert ask(shown).before.units["default/train-1"].start_s is None
+    answer = ask([RunTimesLoaded(run_dumps.dump(history)), *shown])
+    assert answer.before.units["default/train-1"].start_s == pytest.approx(3000.0, abs=60.0)
+
+
+def test_a_reservation_counts() -> None:
+    now_s = time.time()
+    advance = AdvanceReservation(
+        "demo", now_s + 3600.0, now_s + 7200.0, gpus=4, namespaces=frozenset({"demo"})
+    )
+    shown: list[Event] = [NodeSeen(a_node("n", gpus=4)), AdvanceSeen(advance)]
+    long = ask(shown, work=workload_of([a_job(4)], ManifestDefaults()))
+    unit = long.after.units["default/train-0"]
+    assert unit.start_s == pytest.approx(7200.0, abs=60.0)

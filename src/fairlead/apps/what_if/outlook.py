@@ -53,6 +53,8 @@ class ClusterOutlook:
     units: dict[str, UnitOutlook] = field(default_factory=dict)
     #: GPU-seconds that pods hold until the horizon.
     held_gpu_s: float = 0.0
+    #: GPUs of all nodes.
+    gpus: int = 0
     #: How far it was computed.
     until_s: float = 0.0
 
@@ -77,7 +79,10 @@ def look_ahead(
         if not cluster.step(horizon.until_s):
             cluster.run_until(horizon.until_s)
             break
-    found = ClusterOutlook(until_s=cluster.now_s, held_gpu_s=cluster.result.meter.used_gpu_s)
+    meter = cluster.result.meter
+    found = ClusterOutlook(
+        until_s=cluster.now_s, held_gpu_s=meter.used_gpu_s, gpus=meter.total_gpus
+    )
     for record in cluster.result.records.values():
         unit = _unit(record, queues, stakes)
         found.units[record.name] = unit

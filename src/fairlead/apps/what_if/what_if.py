@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead.apps.config.profiles import built_in
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
-from fairlead.apps.live import live_cluster
+from fairlead.apps.live.live_engine import read_cluster
 from fairlead.apps.what_if.changes import Changes, changed_events
 from fairlead.apps.what_if.outlook import (
     ClusterOutlook,
@@ -54,6 +54,8 @@ class WhatIfAnswer:
     now_s: float
     took_s: float
     nodes: int
+    #: Why what the scheduler has learned about run times is not known; empty: it is.
+    not_learned: str = ""
 
     @property
     def starts(self) -> bool:
@@ -68,15 +70,12 @@ async def what_if(options: WhatIfOptions) -> WhatIfAnswer:
     planned = plan(options.run)
     client = Client(access)
     try:
-        behaviour = await live_cluster.ask_behaviour(client)
-        planned.meet(behaviour)
-        events = [each async for each in live_cluster.events(
-            client, behaviour, gangs=planned.gang_dialects, queues=planned.queue_dialects
-        )]  # fmt: skip
-        work = await _workload(options, client, namespace, behaviour, planned)
+        reading = await read_cluster(client, planned)
+        work = await _workload(options, client, namespace, reading.behaviour, planned)
     finally:
         await client.close()
-    return answered(options, planned, events, work, namespace)
+    answer = answered(options, planned, reading.events, work, namespace)
+    return replace(answer, not_learned=reading.not_learned)
 
 
 def answered(

@@ -1,18 +1,21 @@
 """What `fairlead what-if` prints, in forms that users of squeue and sbatch know."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, TextIO
 
 from fairlead.apps.top.table import Column, lines
-from fairlead.apps.what_if.outlook import UnitChange, UnitOutlook, mean_wait_s
+from fairlead.apps.what_if.costs import TeamCost, team_costs
+from fairlead.apps.what_if.outlook import ClusterOutlook, UnitChange, UnitOutlook, mean_wait_s
 from fairlead.apps.what_if.what_if import WhatIfAnswer
 from fairlead.telemetry.rightsizing import span
 
 _NOW_S = 1.0
 _MOST_NODES = 4
 _MOST_ROWS = 50
+_MOST_TEAMS = 10
 
 
 def show(answer: WhatIfAnswer, output: str, stream: TextIO, *, everything: bool = False) -> None:
@@ -28,6 +31,8 @@ def as_json(answer: WhatIfAnswer) -> dict[str, Any]:
         "starts": answer.starts,
         "units": [_unit_json(change, answer) for change in answer.units if _matters(change)],
         "summary": _summary(answer),
+        "teams": [_team_json(team, cost) for team, cost in _costs(answer).items()],
+        "notLearned": answer.not_learned,
         "leftOut": list(answer.left_out),
         "nodes": answer.nodes,
         "seconds": round(answer.took_s, 3),
@@ -44,6 +49,25 @@ def _unit_json(change: UnitChange, answer: WhatIfAnswer) -> dict[str, Any]:
         "before": _side(change.before, answer),
         "after": _side(change.after, answer),
     }
+
+
+def _costs(answer: WhatIfAnswer) -> dict[str, TeamCost]:
+    return team_costs(answer.units, min(answer.before.until_s, answer.after.until_s))
+
+
+def _team_json(team: str, cost: TeamCost) -> dict[str, Any]:
+    return {
+        "team": team,
+        "earlier": cost.earlier,
+        "later": cost.later,
+        "evicted": cost.evicted,
+        "delayGpuHours": _hours(cost.delay_gpu_s),
+        "lostGpuHours": _hours(cost.lost_gpu_s),
+    }
+
+
+def _hours(seconds: float) -> float:
+    return round(seconds / 3600.0, 3)
 
 
 def _side(unit: UnitOutlook | None, answer: WhatIfAnswer) -> dict[str, Any] | None:
@@ -82,9 +106,11 @@ def _summary(answer: WhatIfAnswer) -> dict[str, Any]:
         "evicted": effects.count("evicted"),
         "meanWaitSecondsBefore": mean_wait_s(answer.before, waiting),
         "meanWaitSecondsAfter": mean_wait_s(answer.after, waiting),
-        "lostGpuHours": round(lost_s / 3600.0, 3),
-        "heldGpuHoursBefore": round(answer.before.held_gpu_s / 3600.0, 3),
-        "heldGpuHoursAfter": round(answer.after.held_gpu_s / 3600.0, 3),
+        "lostGpuHours": _hours(lost_s),
+        "heldGpuHoursBefore": _hours(answer.before.held_gpu_s),
+        "heldGpuHoursAfter": _hours(answer.after.held_gpu_s),
+        "gpusBefore": answer.before.gpus,
+        "gpusAfter": answer.after.gpus,
         "horizonSeconds": min(answer.before.until_s, answer.after.until_s),
     }
 
@@ -103,7 +129,23 @@ def _lines(answer: WhatIfAnswer, everything: bool) -> Iterator[str]:
         yield from (line.plain.rstrip() for line in lines(columns, None))
     if len(shown) > _MOST_ROWS:
         yield f"and {len(shown) - _MOST_ROWS} more; -o json has all of them"
+    if len(costs := _costs(answer)) > 1:
+        yield from (line.plain.rstrip() for line in lines(_cost_columns(costs), None))
     yield from _summary_lines(answer)
+    if answer.not_learned:
+        yield f"run times that the scheduler has learned are not known: {answer.not_learned}"
+
+
+def _cost_columns(costs: Mapping[str, TeamCost]) -> list[Column]:
+    shown = dict(islice(costs.items(), _MOST_TEAMS))
+    return [
+        Column("TEAM", list(shown)),
+        Column("EARLIER", [str(cost.earlier) for cost in shown.values()], right=True),
+        Column("LATER", [str(cost.later) for cost in shown.values()], right=True),
+        Column("EVICTED", [str(cost.evicted) for cost in shown.values()], right=True),
+        Column("DELAY_GPU_H", [f"{_hours(c.delay_gpu_s):g}" for c in shown.values()], right=True),
+        Column("LOST_GPU_H", [f"{_hours(c.lost_gpu_s):g}" for c in shown.values()], right=True),
+    ]
 
 
 def _is_shown(change: UnitChange, answer: WhatIfAnswer, everything: bool) -> bool:
@@ -176,7 +218,13 @@ def _summary_lines(answer: WhatIfAnswer) -> Iterator[str]:
         yield f"mean wait of what waits now: {span(before)}, then {span(after)}"
     hours = found["heldGpuHoursBefore"], found["heldGpuHoursAfter"]
     time = span(found["horizonSeconds"])
-    yield f"GPU-hours held within {time}: {hours[0]:g}, then {hours[1]:g}"
+    parts = _part_held(answer.before), _part_held(answer.after)
+    yield (f"GPU-hours held within {time}: {hours[0]:g}{parts[0]}, then {hours[1]:g}{parts[1]}")
+
+
+def _part_held(outlook: ClusterOutlook) -> str:
+    whole_s = outlook.gpus * outlook.until_s
+    return f" ({100 * outlook.held_gpu_s / whole_s:.0f} %)" if whole_s else ""
 
 
 def shown_name(name: str) -> str:
