@@ -70,6 +70,12 @@ class AdvanceReservations:
         found = self._known.get(name)
         return sorted(found.nodes) if found else []
 
+    def active(self, now: float) -> Iterator[tuple[str, list[str]]]:
+        """Those that have begun and not ended, with their nodes."""
+        for name, each in self._known.items():
+            if each.spec.start_s <= self._utc_s(now) < each.spec.end_s and not each.spec.problem:
+                yield name, sorted(each.nodes)
+
     # -- what happens ------------------------------------------------------------------------
 
     def seen(self, spec: AdvanceReservation) -> bool:

@@ -27,6 +27,7 @@ from fairlead.engine.evictions import Evictions
 from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.engine.gang_outlook import GangOutlook
 from fairlead.engine.gangs import Gangs, member_of
+from fairlead.engine.held_gpus import HeldGpus, HeldKind
 from fairlead.engine.held_room import HeldRoom
 from fairlead.engine.in_flight import InFlight, Stage
 from fairlead.engine.instructions import (
@@ -122,6 +123,8 @@ class Engine:
         self.wall_offset_s = 0.0
         #: How long units run.
         self.run_times = RunTimes(self._holding_of, lambda: self.wall_offset_s, self._gang_spec_of)
+        #: GPU-seconds that were kept free.
+        self._held_totals: dict[HeldKind, float] = {}
         #: How forecasts of starts did.
         self.start_record = StartRecord()
         self._begin()
@@ -185,6 +188,8 @@ class Engine:
             self.queues,
         )
         self._gangs.leave_room(self.plans.attempts)
+        #: GPUs that are kept free, and for which unit or reservation.
+        self.held_gpus = HeldGpus(self.cluster, self.queue, self.plans, self._held_totals)
         self.start_forecasts = StartForecasts(
             self.queue, self.plans, self.run_times, self._holding_of, self.start_record
         )
@@ -378,6 +383,7 @@ class Engine:
             made += self.plans.tend(now)
         if not self._gangs.has_more:
             made += self._consolidation.tend(now, wall_s)
+        self.held_gpus.tend(now)
         return made
 
     def placement(self, scheduler: str) -> Placement | None:

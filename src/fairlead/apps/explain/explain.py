@@ -185,8 +185,9 @@ def show(answer: Answer, output: str, out: TextIO) -> None:
         out.writelines(line + "\n" for line in gang_lines(answer["gang"]))
     if answer.get("consolidation"):
         out.write(f"{answer['consolidation']['message']}\n")
-    if answer.get("start"):
-        out.write(f"{answer['start']['message']}\n")
+    for key in ("start", "keptFree"):
+        if answer.get(key):
+            out.write(f"{answer[key]['message']}\n")
     out.writelines(line + "\n" for line in _decision(answer))
     out.writelines(f"no readings from {problem}\n" for problem in answer.get("telemetry", ()))
     out.writelines(line + "\n" for line in (*_columns(answer["nodes"]), *_counts(answer)))

@@ -10,6 +10,7 @@ from fairlead.model.pods import Pod
 
 #: Units that are planned for one answer.
 MOST_PLANNED = 50
+_MOST_NODES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +93,30 @@ def _local(at_s: float) -> str:
     """With the day if it is not within a day."""
     moment, now = datetime.fromtimestamp(at_s, UTC).astimezone(), datetime.now(UTC).astimezone()
     return moment.strftime("%H:%M" if moment.date() == now.date() else "%Y-%m-%dT%H:%M")
+
+
+def held_answer(engine: Engine, pod: Pod, *, scope: StartScope = EVERYTHING) -> dict[str, Any]:
+    """For `explain`: free GPUs that are kept for the unit of a waiting pod; empty if none are."""
+    entry = engine.queue.get(pod.uid)
+    held = engine.held_gpus.of(entry.unit.key) if entry else None
+    if held is None:
+        return {}
+    since_s = held.since_s + engine.wall_offset_s
+    hours = held.gpu_s / 3600.0
+    where = _on(held.nodes) if scope.nodes else ""
+    kept = f"kept free for it: {held.gpus:g} GPUs{where} since {_local(since_s)}"
+    return {
+        "keptFree": {
+            "gpus": held.gpus,
+            "nodes": list(held.nodes) if scope.nodes else [],
+            "since": _utc(since_s),
+            "gpuHours": round(hours, 3),
+            "keptAs": held.kind.value,
+            "message": f"{kept} ({hours:.1f} GPU-hours)",
+        }
+    }
+
+
+def _on(nodes: tuple[str, ...]) -> str:
+    more = f" and {len(nodes) - _MOST_NODES} more" if len(nodes) > _MOST_NODES else ""
+    return f" on {', '.join(nodes[:_MOST_NODES])}{more}"

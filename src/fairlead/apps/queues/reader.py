@@ -21,6 +21,7 @@ from fairlead.apps.queues.rows import (
 )
 from fairlead.cluster.charges import Charges
 from fairlead.engine.engine import Engine
+from fairlead.engine.held_gpus import HeldKind
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Amounts, Pod
 from fairlead.queue.entries import Entry, Pool
@@ -40,6 +41,13 @@ _STATES = {
 }
 
 
+_KEPT_FOR = {
+    HeldKind.PLANNED_START: "planned starts",
+    HeldKind.ROOM: "units that others were evicted for",
+    HeldKind.RESERVATION: "reservations",
+}
+
+
 class NoSuchQueue(FairleadError):
     """There is none of that name, or more than one; the text says what to write."""
 
@@ -54,7 +62,15 @@ class QueueReader:
         rows = rows_of(self.engine.queues.report())
         busy = {row.key for row in [row for row in rows if row.pending_units][:_MOST_ASKED]}
         shown = [self._with_first(row) if row.key in busy else row for row in rows]
-        return QueueListing(shown)
+        return QueueListing(shown, self._kept_free())
+
+    def _kept_free(self) -> list[str]:
+        """What planned starts, held room and reservations cost, if anything."""
+        held = [*self.engine.held_gpus]
+        sums = {kind: sum(each.gpus for each in held if each.kind is kind) for kind in _KEPT_FOR}
+        parts = ", ".join(f"{gpus:g} for {_KEPT_FOR[kind]}" for kind, gpus in sums.items() if gpus)
+        hours = sum(self.engine.held_gpus.totals.values()) / 3600.0
+        return [f"free GPUs that are kept: {parts} ({hours:.1f} GPU-hours so far)"] if parts else []
 
     def _with_first(self, row: QueueRow) -> QueueRow:
         entries = self.engine.queues.pending(row.key)

@@ -11,6 +11,7 @@ from fairlead.apps.run.readings import Readings
 from fairlead.engine import events, instructions
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.engine import Engine
+from fairlead.engine.held_gpus import HeldKind
 from fairlead.kube.gangs.status_writer import GangStatusWriter
 from fairlead.kube.leadership.elector import Elector
 from fairlead.kube.writes.binder import Binder
@@ -216,6 +217,7 @@ class Measures:
         )
 
         self._expose_starts()
+        self._expose_held()
 
     def _expose_starts(self) -> None:
         counter, engine = self._metrics.watch_counter, self._engine
@@ -231,6 +233,27 @@ class Measures:
             ("ahead",),
             lambda: {(ahead,): float(s) for ahead, s in engine.start_record.errors_s.items()},
         )
+
+    def _expose_held(self) -> None:
+        engine = self._engine
+        self._metrics.watch_gauge(
+            "fairlead_kept_free_gpus",
+            "Free GPUs that are kept for a unit or a reservation.",
+            ("kept_for",),
+            self._held,
+        )
+        self._metrics.watch_counter(
+            "fairlead_kept_free_gpu_seconds",
+            "GPU-seconds that were kept free for a unit or a reservation.",
+            ("kept_for",),
+            lambda: {(kind.value,): engine.held_gpus.totals.get(kind, 0.0) for kind in HeldKind},
+        )
+
+    def _held(self) -> Reading:
+        held = [*self._engine.held_gpus]
+        return {
+            (kind.value,): sum(each.gpus for each in held if each.kind is kind) for kind in HeldKind
+        }
 
     def _pending(self) -> Reading:
         counts = self._engine.queue.counts()
