@@ -1,13 +1,18 @@
 """The command `fairlead`."""
 
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 
 from fairlead import __version__
 from fairlead.apps.commands import inspection, logs_of_decisions, outlooks, servers, simulation
 from fairlead.model.errors import FairleadError
+
+#: The exit status of a program that SIGINT ended, in a shell.
+_INTERRUPTED = 130
 
 app = typer.Typer(
     name="fairlead",
@@ -45,8 +50,23 @@ def _main(
 
 def main() -> None:
     """Errors of our own are one line on standard error, and exit status 1."""
+    for command in app.registered_commands:
+        command.callback = _until_interrupted(command.callback) if command.callback else None
     try:
         app()
     except FairleadError as error:
         print(f"fairlead: {error}", file=sys.stderr)
         sys.exit(1)
+
+
+def _until_interrupted(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command loads most of its code itself: a Ctrl-C meanwhile ends it without a message."""
+
+    @wraps(command)
+    def run(*args: object, **options: object) -> object:
+        try:
+            return command(*args, **options)
+        except KeyboardInterrupt:
+            raise typer.Exit(_INTERRUPTED) from None
+
+    return run

@@ -18,7 +18,6 @@ from fairlead.apps.commands.options import (
     SchedulerName,
     refuse_other_outputs,
 )
-from fairlead.apps.config.run_plan import RunOptions
 from fairlead.base.durations import seconds
 from fairlead.model.behaviour import KNOWN, Behaviour
 
@@ -45,6 +44,7 @@ def explain(
     output: Output = "text",
 ) -> None:
     """Show why a pod is not scheduled, node by node, from the live cluster."""
+    from fairlead.apps.config.run_plan import RunOptions
     from fairlead.apps.explain import explain as explaining
     from fairlead.apps.explain import targets
 
@@ -82,6 +82,7 @@ def defrag(
 
     Moves are carried out by `fairlead run` where its configuration has consolidation.enabled.
     """
+    from fairlead.apps.config.run_plan import RunOptions
     from fairlead.apps.defrag import defrag as defragging
     from fairlead.apps.explain import targets
 
@@ -118,6 +119,7 @@ def queue(
     output: Output = "text",
 ) -> None:
     """Show queues: what is guaranteed, used, borrowed and due to each, and what waits in it."""
+    from fairlead.apps.config.run_plan import RunOptions
     from fairlead.apps.queues import queue_command, starts
     from fairlead.apps.queues.amounts import full_name
 
@@ -158,6 +160,7 @@ def compare(
 ) -> None:
     """Compare where profiles would place the same pods, and on which GPUs; bind nothing."""
     from fairlead.apps import compare as comparing
+    from fairlead.apps.config.run_plan import RunOptions
 
     refuse_other_outputs(output)
     if live and workload:
@@ -191,6 +194,7 @@ def top(
     output: Output = "text",
 ) -> None:
     """Show GPU usage, the pods that have each GPU, and the size that would be enough."""
+    from fairlead.apps.config.run_plan import RunOptions
     from fairlead.apps.top import top as topping
     from fairlead.apps.top.selection import Selection
 

@@ -15,7 +15,6 @@ from fairlead.apps.commands.options import (
     SchedulerName,
     refuse_other_outputs,
 )
-from fairlead.apps.config.run_plan import RunOptions
 from fairlead.base.durations import seconds
 
 #: The exit status where what was asked about does not start within the time looked at.
@@ -74,6 +73,7 @@ def what_if(
 
     Nothing is written. Exits with status 3 if the manifests would not start within the time.
     """
+    from fairlead.apps.config.run_plan import RunOptions
     from fairlead.apps.what_if import what_if as asking
     from fairlead.apps.what_if import what_if_view
     from fairlead.apps.what_if.changes import Changes

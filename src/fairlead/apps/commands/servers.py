@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from fairlead.apps import logs
 from fairlead.apps.commands.options import (
     ClientCa,
     ClientName,
@@ -22,10 +21,6 @@ from fairlead.apps.commands.options import (
     SchedulerName,
     refuse_other_outputs,
 )
-from fairlead.apps.config.election_options import ElectionOptions
-from fairlead.apps.config.reservation_options import ReservationOptions
-from fairlead.apps.config.run_plan import RunOptions
-from fairlead.apps.run.run import run as run_scheduler
 
 
 def run(
@@ -100,6 +95,12 @@ def run(
     ] = "",
 ) -> None:
     """Schedule pods until stopped."""
+    from fairlead.apps import logs
+    from fairlead.apps.config.election_options import ElectionOptions
+    from fairlead.apps.config.reservation_options import ReservationOptions
+    from fairlead.apps.config.run_plan import RunOptions
+    from fairlead.apps.run.run import run as run_scheduler
+
     logs.set_up(log_level)
     electing = ElectionOptions(
         leader_elect,
@@ -163,7 +164,9 @@ def webhook(
     log_level: LogLevel = "info",
 ) -> None:
     """Answer admission reviews of new pods: inject variables, reject invalid requests."""
+    from fairlead.apps import logs
     from fairlead.apps import webhook as webhooks
+    from fairlead.apps.config.run_plan import RunOptions
     from fairlead.apps.serving.callers import Callers
 
     logs.set_up(log_level)
@@ -201,6 +204,8 @@ def extender(
 ) -> None:
     """Serve as an extender of kube-scheduler: filter, prioritize, preempt, bind."""
     from fairlead.apps import extender as extending
+    from fairlead.apps import logs
+    from fairlead.apps.config.election_options import ElectionOptions
     from fairlead.apps.serving.callers import Callers
 
     logs.set_up(log_level)
@@ -285,6 +290,7 @@ def agent(
 ) -> None:
     """Publish the GPUs of this node and measure their use, until stopped."""
     from fairlead.apps import agent as agents
+    from fairlead.apps import logs
 
     refuse_other_outputs(output)
     logs.set_up(log_level)

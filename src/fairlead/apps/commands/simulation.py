@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from fairlead.apps.commands.options import ConfigFile, Context, Kubeconfig
-from fairlead.apps.config.run_plan import RunOptions
 from fairlead.base.durations import length_s
 
 
@@ -91,6 +90,7 @@ def sim(
 ) -> None:
     """Run a trace of jobs, or what waits in a cluster, through the scheduler in virtual time."""
     from fairlead.apps import simulate
+    from fairlead.apps.config.run_plan import RunOptions
     from fairlead.sim.virtual.live_state import AssumedRunTimes
 
     if from_cluster == bool(trace):

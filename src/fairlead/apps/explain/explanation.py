@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any
 
 from fairlead.apps.explain.gangs import gang_answer
 from fairlead.apps.explain.queues import queue_answer
+from fairlead.apps.explain.scope import ALL, Answer, ExplanationScope
 from fairlead.apps.live.start_forecasts import StartScope, held_answer, start_answer
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.picked import picked_gpus
@@ -28,20 +28,7 @@ from fairlead.placement.verdicts import Placed, Refused
 from fairlead.queue.units import Gang
 from fairlead.telemetry.reporting import isolation_of, part_told
 
-Answer = dict[str, Any]
 _GIB = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class ExplanationScope:
-    """What of an explanation is shown: nodes by name, pods of others by name, and so many nodes."""
-
-    nodes: bool = True
-    pods: bool = True
-    most_nodes: int | None = None
-
-
-ALL = ExplanationScope()
 
 
 def is_settled(pod: Pod) -> bool:

@@ -6,9 +6,14 @@ from typing import Any
 import msgspec
 
 from fairlead.apps.queues.amounts import in_ones, written
-from fairlead.apps.queues.detail_view import unreclaimable_text
 from fairlead.apps.queues.reader import QueueReader
-from fairlead.apps.queues.rows import BorrowerRow, QueueRow, ancestors_of, rows_of
+from fairlead.apps.queues.rows import (
+    BorrowerRow,
+    QueueRow,
+    ancestors_of,
+    rows_of,
+    unreclaimable_text,
+)
 from fairlead.engine.engine import Engine
 from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS

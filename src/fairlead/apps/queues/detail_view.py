@@ -5,7 +5,14 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from fairlead.apps.queues.amounts import written
-from fairlead.apps.queues.rows import BorrowerRow, Numbers, QueueDetail, QueueRow, UnitRow
+from fairlead.apps.queues.rows import (
+    BorrowerRow,
+    Numbers,
+    QueueDetail,
+    QueueRow,
+    UnitRow,
+    unreclaimable_text,
+)
 from fairlead.apps.queues.view import queue_table
 from fairlead.apps.top.table import Column, lines
 from fairlead.telemetry.rightsizing import span
@@ -96,15 +103,6 @@ def _borrower_columns(found: Sequence[BorrowerRow]) -> list[Column]:
                right=True),
         Column("NOT RECLAIMABLE", [unreclaimable_text(each) or "-" for each in found]),
     ]  # fmt: skip
-
-
-def unreclaimable_text(each: BorrowerRow) -> str:
-    """Such as "4 protected by disruption budgets"; empty if nothing is kept."""
-    kept = (
-        f"{written(each.resource, amount)} {reason}"
-        for reason, amount in each.not_reclaimable.items()
-    )
-    return ", ".join(kept)
 
 
 def _amount(amounts: Numbers, resource: str) -> str:

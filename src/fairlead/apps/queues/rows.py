@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from fairlead.apps.queues.amounts import in_ones
+from fairlead.apps.queues.amounts import in_ones, written
 from fairlead.engine.unreclaimable_use import Unreclaimable
 from fairlead.model.queues import PastUse, QueueReport
 
@@ -269,3 +269,12 @@ def with_unreclaimable(
     return msgspec.structs.replace(
         found, not_reclaimable=amounts, reclaimable=min(found.reclaimable, evictable)
     )
+
+
+def unreclaimable_text(each: BorrowerRow) -> str:
+    """Such as "4 protected by disruption budgets"; empty if nothing is kept."""
+    kept = (
+        f"{written(each.resource, amount)} {reason}"
+        for reason, amount in each.not_reclaimable.items()
+    )
+    return ", ".join(kept)

@@ -8,17 +8,18 @@ from fairlead import __version__
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
 from fairlead.apps.decision_log.frames import LogHeader
 from fairlead.apps.decision_log.recording import DecisionLog, described
-from fairlead.apps.explain.explanation import Explainer
+from fairlead.apps.explain.scope import Answer, ExplanationScope
 from fairlead.apps.fast_loop import run_in_fast_loop, spare_the_collector, until_signalled
 from fairlead.apps.queues.reader import QueueReader
 from fairlead.apps.run.scheduler import Scheduler
 from fairlead.apps.serving import connections, health
 from fairlead.apps.serving.access import access as access_to
-from fairlead.apps.serving.details import Details
+from fairlead.apps.serving.details import Details, Explain
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.access.reviews import Reviews
 from fairlead.kube.http.client import Client
 from fairlead.kube.leadership.presence import Presence
+from fairlead.model.consolidation import MoveLimits
 from fairlead.telemetry.metrics import Metrics
 
 log = structlog.get_logger(__name__)
@@ -65,7 +66,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         Details(
             seen_by,
             scheduler.usage,
-            Explainer(scheduler.engine, scheduler.pod, prepared.consolidation.limits),
+            _explainer(scheduler, prepared.consolidation.limits),
             scheduler.unready_because,
             QueueReader(scheduler.engine),
         ),
@@ -88,6 +89,15 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
     finally:
         await client.close()
     log.info("stopped")
+
+
+def _explainer(scheduler: Scheduler, limits: MoveLimits) -> Explain:
+    def explain(key: str, shown: ExplanationScope) -> Answer | None:
+        from fairlead.apps.explain.explanation import Explainer  # most programs never need it
+
+        return Explainer(scheduler.engine, scheduler.pod, limits)(key, shown)
+
+    return explain
 
 
 def _decisions(options: RunOptions, prepared: RunPlan, *, elects: bool) -> DecisionLog | None:

@@ -16,7 +16,7 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from fairlead.apps.explain.explanation import Answer, ExplanationScope
+from fairlead.apps.explain.scope import Answer, ExplanationScope
 from fairlead.apps.queues.reader import NoSuchQueue, QueueReader
 from fairlead.apps.queues.rows import QueueDetail, QueueListing
 from fairlead.apps.run.usage import ReportScope, Usage
