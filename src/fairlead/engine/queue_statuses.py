@@ -1,4 +1,7 @@
-"""Which statuses of queues are to be written: at most one each half a minute, and few at a time."""
+"""Which statuses of queues are to be written: at most one each half a minute, and few at a time.
+
+While units are to be started, binds go first: the statuses are spread over the half minute.
+"""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -37,12 +40,13 @@ class QueueStatuses:
     def due_s(self) -> float | None:
         return max(self._heap[0][0], self._next_s) if self._heap else None
 
-    def tend(self, now: float) -> list[tuple[str, QueueStatus]]:
-        """Those that are due and have changed."""
+    def tend(self, now: float, *, is_busy: bool = False) -> list[tuple[str, QueueStatus]]:
+        """Those that are due and have changed. `is_busy`: units are to be started."""
         found: list[tuple[str, QueueStatus]] = []
         if now < self._next_s:
             return found
-        while self._heap and self._heap[0][0] <= now and len(found) < MOST_A_SECOND:
+        most = min(MOST_A_SECOND, 1 + int(len(self._heap) / EVERY_S)) if is_busy else MOST_A_SECOND
+        while self._heap and self._heap[0][0] <= now and len(found) < most:
             _, key = heappop(self._heap)
             del self._due_s[key]
             status = self._status_of(key)

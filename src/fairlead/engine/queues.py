@@ -389,7 +389,8 @@ class Queues:
             self._free_above(key)
         if many:  # their shares are divided in the next turn
             return []
-        due = ((self.tree.get(key), status) for key, status in self._statuses.tend(now))
+        statuses = self._statuses.tend(now, is_busy=self._queue.has_active())
+        due = ((self.tree.get(key), status) for key, status in statuses)
         return [QueueStatusChanged(spec, status) for spec, status in due if spec is not None]
 
     def _status(self, key: str) -> QueueStatus | None:
