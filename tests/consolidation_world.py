@@ -1,11 +1,13 @@
 """Clusters for consolidation: running pods that may be moved, and a pod that waits."""
 
-from builders import a_node, a_pod, an_engine, see
+from builders import SCHEDULER, a_node, a_pod, an_engine, see
+from fairlead.apps.config.profiles import built_in
 from fairlead.engine.consolidation.plans import ConsolidationPlan, NoConsolidation
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen
-from fairlead.model.consolidation import MoveLimits
+from fairlead.model.consolidation import ConsolidationTerms, MoveLimits
 from fairlead.model.pods import Pod
+from gang_world import GangWorld
 
 #: 2026-01-01 12:00 UTC, when every test looks; running pods began 20 minutes before.
 NOW_S = 1_767_268_800.0
@@ -30,6 +32,20 @@ def drawn_engine(*rows: str, **pod_fields: object) -> Engine:
         for letter in sorted(set(drawing) - {"."}):
             see(engine, running(f"{name}-{letter}", drawing.count(letter), name, **pod_fields))
     return engine
+
+
+def a_world(*rows: str, **terms: object) -> GangWorld:
+    """Nodes and running pods as in `drawn_engine`; time begins at 0, which is `NOW_S`."""
+    values = {"enabled": True, "limits": MoveLimits(least_run_s=0.0), **terms}
+    engine = Engine({SCHEDULER: built_in(SCHEDULER)}, consolidation=ConsolidationTerms(**values))
+    engine.wall_offset_s = NOW_S
+    world = GangWorld(engine)
+    for row in rows:
+        name, _, drawing = row.partition(" ")
+        world.tell(NodeSeen(a_node(name, gpus=len(drawing))))
+        for letter in sorted(set(drawing) - {"."}):
+            world.create(running(f"{name}-{letter}", drawing.count(letter), name))
+    return world
 
 
 def see_node(engine: Engine, name: str, gpus: int) -> None:

@@ -2,30 +2,13 @@
 
 from dataclasses import replace
 
-from builders import SCHEDULER, a_node, a_pod
-from consolidation_world import NOW_S, running
-from fairlead.apps.config.profiles import built_in
-from fairlead.engine.engine import Engine
-from fairlead.engine.events import EvictionEnded, NodeSeen, PodGone
+from builders import a_pod
+from consolidation_world import a_world, running
+from fairlead.engine.events import EvictionEnded, PodGone
 from fairlead.engine.instructions import AnnounceNotice, Evict
-from fairlead.model.consolidation import ConsolidationTerms, MoveLimits
 from gang_world import GangWorld, a_gang
 
 AFTER_S = 300.0
-
-
-def a_world(*rows: str, **terms: object) -> GangWorld:
-    """Nodes and running pods as in `drawn_engine`; time begins at 0, which is `NOW_S`."""
-    values = {"enabled": True, "limits": MoveLimits(least_run_s=0.0), **terms}
-    engine = Engine({SCHEDULER: built_in(SCHEDULER)}, consolidation=ConsolidationTerms(**values))
-    engine.wall_offset_s = NOW_S
-    world = GangWorld(engine)
-    for row in rows:
-        name, _, drawing = row.partition(" ")
-        world.tell(NodeSeen(a_node(name, gpus=len(drawing))))
-        for letter in sorted(set(drawing) - {"."}):
-            world.create(running(f"{name}-{letter}", drawing.count(letter), name))
-    return world
 
 
 def wait(world: GangWorld, seconds: float = AFTER_S) -> None:

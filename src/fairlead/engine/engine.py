@@ -174,6 +174,7 @@ class Engine:
         self.queues.know_gangs(self._gangs.spec_of)
         self._gangs.rooms.reclaim_for = self.queues.reclaim_for
         self._gangs.rooms.reclaim_state = self.queues.reclaim_state
+        self._gangs.rooms.moves_first = self._consolidation.prefer
         self._pod_rooms = PodRooms(self.queue, self._requeuer, self._gangs.rooms)
         #: Planned starts.
         self.plans = Plans(

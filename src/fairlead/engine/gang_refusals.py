@@ -108,6 +108,8 @@ class GangRefusals:
             if found.cut_short:
                 self._queue.postpone(entry, "ScheduleAttemptFailure")
             return attempt
+        if self._rooms.moves_first(entry, self._requeuer.class_of(gang), now):
+            return self.park(entry, reason, message, woken_by, now, outcome)
         members = [(each.pod, each.placed) for each in found.plan.placed.placed]
         made = self._rooms.begin(gang.key, members, found.plan.units, now)
         hold = self._rooms.held.get(gang.key)

@@ -39,7 +39,7 @@ from fairlead.placement.verdicts import Placed
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quotas.reclaim import Reclaim
-from fairlead.queue.units import Gang, Unit
+from fairlead.queue.units import EquivalenceClass, Gang, Unit
 
 P = TypeVar("P")
 
@@ -58,6 +58,9 @@ PAUSED = "room was made for it before, in vain; it waits before that is tried ag
 
 #: Places the gang in a trial; what comes of it.
 FillGang = Callable[[Trial], Filling]
+
+#: Whether moves are looked for before others are evicted for a unit of that class.
+MovesFirst = Callable[[Entry, EquivalenceClass, float], bool]
 
 
 class GangRooms:
@@ -83,6 +86,8 @@ class GangRooms:
         self.reclaim_for: Callable[[Unit], Reclaim | None] = lambda _unit: None
         #: While this is equal, no queue may reclaim more or less.
         self.reclaim_state: Callable[[], Hashable] = lambda: None
+        #: Whether pods are moved for a waiting unit before others are evicted, if that helps.
+        self.moves_first: MovesFirst = lambda _entry, _class, _now: False
         self._pace = SearchPace()
         self._unfinished = UnfinishedSearches()
 

@@ -44,6 +44,8 @@ class PodRooms:
             more = f" Evicting other pods does not help: {found.why}." if found.why else ""
             nominated = "" if pod.nominated else None
             return [AnnounceFailure(pod, UNSCHEDULABLE, refused.summary + more, nominated)]
+        if self._rooms.moves_first(entry, class_, now):
+            return []
         made = self._rooms.begin(pod.uid, [(pod, found.plan.placed)], found.plan.units, now)
         hold = held.get(pod.uid)
         assert hold is not None

@@ -17,7 +17,7 @@ from fairlead.engine.instructions import AnnounceNotice, Evict, Instruction
 from fairlead.model.consolidation import ConsolidationTerms
 from fairlead.model.errors import PluginFault
 from fairlead.model.pods import Pod
-from fairlead.queue.entries import Entry
+from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.units import EquivalenceClass
 
@@ -62,6 +62,8 @@ class Consolidation:
         self._terms = terms
         self._allowance = allowance
         self._under_way: _UnderWay | None = None
+        #: A unit for which others would be evicted, if no moves help.
+        self._preferred: Entry | None = None
         self._look_s = 0.0
         #: Units of these classes are not helped before this time; by hash, since some are large.
         self._pauses: dict[int, float] = {}
@@ -69,6 +71,20 @@ class Consolidation:
     @property
     def is_under_way(self) -> bool:
         return self._under_way is not None
+
+    def prefer(self, entry: Entry, class_: EquivalenceClass, now: float) -> bool:
+        """Others are to be evicted for a unit of that class: whether moves are looked for first.
+
+        That is done in the next turn. If no moves help, the unit is tried again.
+        """
+        if not self._terms.enabled or self._under_way is not None or self._preferred is not None:
+            return False
+        if len(self._pauses) >= _MOST_PAUSES or self._is_paused(class_, now):
+            return False
+        if not self._planning.asks_for_gpus(entry.unit) or self._preempts(entry):
+            return False
+        self._preferred = entry
+        return True
 
     # -- what happens meanwhile --------------------------------------------------------------
 
@@ -104,6 +120,8 @@ class Consolidation:
     def due_s(self) -> float | None:
         if self._under_way is not None:
             return self._under_way.until_s
+        if self._preferred is not None:
+            return 0.0
         waits = self._terms.enabled and self._queue.has_waiting()
         return self._look_s if waits else None
 
@@ -117,11 +135,22 @@ class Consolidation:
             if now >= current.until_s:
                 self._end(current, _FAILED_S if current.held.waits else 0.0, now)
             return []
+        if (preferred := self._preferred) is not None:
+            self._preferred = None
+            return self._move_or_evict(preferred, now, wall_s)
         if now < self._look_s or not self._queue.has_waiting():
             return []
         self._look_s = now + _LOOK_EVERY_S
         entry = self._next(now)
         return self._help(entry, now, wall_s) if entry else []
+
+    def _move_or_evict(self, entry: Entry, now: float, wall_s: float) -> list[Instruction]:
+        if entry.pool is not Pool.WAITING:
+            return []
+        made = self._help(entry, now, wall_s)
+        if not made:
+            self._queue.wake(entry, "ForceActivate", now=now)
+        return made
 
     def _next(self, now: float) -> Entry | None:
         """The unit that is helped first: by priority, then by age."""
@@ -132,9 +161,12 @@ class Consolidation:
         if now - entry.first_queued_s < self._terms.after_s:
             return False
         class_ = entry.equivalence_class
-        if class_ is not None and self._pauses.get(hash(class_), now) > now:
+        if class_ is not None and self._is_paused(class_, now):
             return False
         return self._planning.asks_for_gpus(entry.unit) and not self._preempts(entry)
+
+    def _is_paused(self, class_: EquivalenceClass, now: float) -> bool:
+        return self._pauses.get(hash(class_), now) > now
 
     def _preempts(self, entry: Entry) -> bool:
         """Whether others are evicted for it already."""
