@@ -7,6 +7,7 @@ from fairlead.apps.config.profiles import built_in
 from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.apps.config.telemetry_config import endpoint_plan
 from fairlead.kube.queues.api import QueueMeta, QueueWire
+from fairlead.kube.queues.yunikorn import YunikornQueues
 from fairlead.model.errors import ConfigError
 from fairlead.plugins.registry import Registry
 from fairlead.telemetry.sources import SourcePlan
@@ -313,6 +314,19 @@ class TestWhatIsServed:
         file.write_text("queues: {kai: {reclaimerSaturationMultiplier: 0.5}}")
         with pytest.raises(ConfigError, match=r"is 0\.5; write 1 or more"):
             plan(RunOptions(config=file))
+
+    def test_the_config_map_of_yunikorn_is_named_by_namespace_and_name(
+        self, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "c.yaml"
+        file.write_text("queues: {yunikorn: {configMap: yunikorn/yunikorn-configs}}")
+        dialects = plan(RunOptions(config=file)).queue_dialects.dialects
+        [yunikorn] = [each for each in dialects if isinstance(each, YunikornQueues)]
+        assert yunikorn.config_map == ("yunikorn", "yunikorn-configs")
+        for wrong in ("yunikorn-configs", "a/b/c", "/b", "A/b"):
+            file.write_text(f"queues: {{yunikorn: {{configMap: {wrong}}}}}")
+            with pytest.raises(ConfigError, match=r"configMap is '.*'; write a namespace and a n"):
+                plan(RunOptions(config=file))
 
     def test_dialects_of_queues_are_switched_off(self, tmp_path: Path) -> None:
         file = tmp_path / "c.yaml"

@@ -280,6 +280,21 @@ def test_the_rights_on_queues_are_those_of_the_dialects_that_are_on(charts: Helm
     assert "ClusterRole/fairlead-queues" not in by_name(charts.rendered(everything))
 
 
+def test_the_config_map_of_yunikorn_may_be_read_where_it_is_configured(charts: Helm) -> None:
+    place = {"yunikorn": {"configMap": "batch/yunikorn-configs"}}
+    found = by_name(charts.rendered({"config": {"queues": place}}))
+    role = found["Role/fairlead-yunikorn"]
+    assert role["metadata"]["namespace"] == "batch"
+    assert role["rules"] == [
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["yunikorn-configs"],
+         "verbs": ["get", "list", "watch"]}
+    ]  # fmt: skip
+    assert found["RoleBinding/fairlead-yunikorn"]["metadata"]["namespace"] == "batch"
+    off = {"config": {"queues": {**place, "disabled": ["yunikorn"]}}}
+    assert "Role/fairlead-yunikorn" not in by_name(charts.rendered(off))
+    assert "Role/fairlead-yunikorn" not in by_name(charts.rendered({}))
+
+
 def _rights_on(dialect: QueueDialect) -> Iterator[Permission]:
     kind = dialect.kind
     if kind is None:

@@ -1,8 +1,7 @@
 """Objects of queues on a real API server: kinds come and go, and statuses are written with care."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,63 +10,19 @@ import pytest
 import queue_crds
 from fairlead.apps.run.queue_watches import QueueWatches
 from fairlead.engine import events
-from fairlead.kube.access.kubeconfig import load_access
-from fairlead.kube.http.client import Client
-from fairlead.kube.queues.registry import ALL_QUEUES, DIALECTS
-from fairlead.kube.queues.status_writer import QueueStatusWriter
+from fairlead.kube.queues.registry import DIALECTS
 from fairlead.kube.writes.outbox import WriteCounts
 from fairlead.model.queues import PastUse, QueueSpec, QueueStatus
 from fairlead.sim.controlplane import ControlPlane
+from queue_watching import watching
 from scene import wait_for
 
 pytestmark = pytest.mark.server
 
 OWN = "fairlead"
 KEY = f"{OWN}/research"
-EVERY_S = 0.1
 FULL = QueueSpec("", limit=(("cpu", 1),))
 USED = QueueStatus((("nvidia.com/gpu", 2500),), (), PastUse(1e9, 60.0), 1, 2, 3)
-
-
-class Known:
-    """What an engine would know."""
-
-    def __init__(self) -> None:
-        self.queues: dict[str, QueueSpec] = {}
-        self.kinds: dict[str, events.QueueKindSeen] = {}
-
-    def __call__(self, event: events.Event) -> None:
-        match event:
-            case events.QueueSeen(spec):
-                self.queues[spec.key] = spec
-            case events.QueueGone(key):
-                del self.queues[key]
-            case events.QueueKindSeen(dialect):
-                self.kinds[dialect] = event
-
-
-async def plainly(_: str, run: Callable[[], Awaitable[None]]) -> None:
-    await run()
-
-
-@contextlib.asynccontextmanager
-async def watching(
-    plane: ControlPlane, identity: str = "", serves: tuple[str, ...] = ()
-) -> AsyncIterator[tuple[QueueWatches, Known]]:
-    kubeconfig = plane.kubeconfig_for(identity) if identity else plane.kubeconfig_for()
-    client, known = Client(load_access(str(kubeconfig))), Known()
-    writer = QueueStatusWriter(client)
-    watches = QueueWatches(
-        client, ALL_QUEUES, known, plainly, writer, serves=serves, every_s=EVERY_S
-    )
-    tasks = [asyncio.create_task(watches.run()), asyncio.create_task(writer.run())]
-    try:
-        yield watches, known
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await client.close()
 
 
 async def test_the_kind_comes_and_goes_while_we_run(control_plane: ControlPlane) -> None:

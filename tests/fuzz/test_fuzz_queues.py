@@ -6,11 +6,13 @@ import os
 from random import Random
 
 import pytest
+import yaml
 
 from fairlead.engine import events
 from fairlead.kube.admission.queue_reviews import QueueReviews
 from fairlead.kube.queues.api import QueueStanding
 from fairlead.kube.queues.registry import DIALECTS, decode_queue
+from fairlead.kube.queues.yunikorn_config import decode_yunikorn
 from fairlead.model.queues import PastUse, QueueStatus
 from fuzz.gangs import drawn_pod
 from fuzz.mutations import mutated
@@ -73,6 +75,41 @@ def test_every_dialect_with_objects_is_mutated() -> None:
     assert set(OBJECTS) == {each.name for each in DIALECTS if each.kind}
 
 
+#: What YuniKorn reads from its ConfigMap.
+YUNIKORN: Json = {
+    "partitions": [
+        {
+            "name": "default",
+            "queues": [
+                {
+                    "name": "root",
+                    "properties": {"application.sort.policy": "fair", "priority.offset": "5"},
+                    "queues": [
+                        {
+                            "name": "a",
+                            "resources": {"guaranteed": {"vcore": 1}, "max": {"vcore": "20"}},
+                            "properties": {"preemption.policy": "disabled"},
+                        },
+                        {"name": "b", "queues": [{"name": "c"}]},
+                    ],
+                }
+            ],
+        }
+    ]
+}
+
+
+def show_yunikorn(target: Target, rng: Random) -> None:
+    text = yaml.safe_dump(mutated(rng, copy.deepcopy(YUNIKORN)), allow_unicode=True)
+    meta = {"name": "yunikorn-configs", "namespace": "team", "uid": "u", "resourceVersion": "7"}
+    body = {"metadata": meta, "data": {"queues.yaml": text}}
+    found = decode_yunikorn("yunikorn", json.dumps(body).encode())
+    for spec in found.queues:
+        target.feed(events.QueueSeen(spec))
+    kind = events.QueueKindSeen("yunikorn", is_served=True, problem=found.problem)
+    target.feed(kind)
+
+
 def show(target: Target, reviews: QueueReviews, rng: Random) -> None:
     dialect = rng.choice([each for each in DIALECTS if each.kind])
     obj = mutated(rng, copy.deepcopy(OBJECTS[dialect.name]))
@@ -103,8 +140,10 @@ def test_no_queue_ends_anything_but_itself(first: int) -> None:
         reviews.is_complete = True
         for number in range(STEPS):
             roll = rng.random()
-            if roll < 0.4:
+            if roll < 0.35:
                 show(target, reviews, rng)
+            elif roll < 0.4:
+                show_yunikorn(target, rng)
             elif roll < 0.5:
                 name = rng.choice(list(OBJECTS))
                 target.feed(events.QueueGone(f"{name}/{rng.choice('abc')}"))

@@ -33,8 +33,11 @@ from fairlead.kube.errors import ApiError
 from fairlead.kube.gangs.discovery import served_versions
 from fairlead.kube.gangs.registry import ALL, GangDialects, decode_object
 from fairlead.kube.http.client import Client
+from fairlead.kube.http.paths import in_namespace
 from fairlead.kube.pod_selectors import KINDS, decoder_of
 from fairlead.kube.queues.registry import ALL_QUEUES, QueueDialects, decode_queue
+from fairlead.kube.queues.yunikorn import YunikornQueues
+from fairlead.kube.queues.yunikorn_config import decode_yunikorn
 from fairlead.kube.reservations import as_reservation
 from fairlead.kube.storage_codec import STORAGE_KINDS
 from fairlead.kube.version import ask_version
@@ -151,6 +154,26 @@ async def _queue_objects(client: Client, queues: QueueDialects) -> AsyncIterator
                 async for seen in _list(client, kind.path(version), decode):
                     yield QueueSeen(seen.spec)
                 yield QueueKindSeen(dialect.name, is_served=True)
+    for each in queues.dialects:
+        if isinstance(each, YunikornQueues) and each.config_map:
+            async for event in _listed_by_yunikorn(client, *each.config_map):
+                yield event
+
+
+async def _listed_by_yunikorn(client: Client, namespace: str, name: str) -> AsyncIterator[Event]:
+    """The queues of the ConfigMap, if the user may read it."""
+    path, only = (
+        in_namespace("/api/v1", namespace, "configmaps"),
+        {"fieldSelector": f"metadata.name={name}"},
+    )
+    problem = f"the queue of the pod is not known: the ConfigMap {namespace}/{name} is not readable"
+    with suppress(NotListed):
+        decode = partial(decode_yunikorn, YunikornQueues.name)
+        async for config in _list(client, path, decode, only):
+            for spec in config.queues:
+                yield QueueSeen(spec)
+            problem = config.problem
+    yield QueueKindSeen(YunikornQueues.name, is_served=True, problem=problem)
 
 
 async def _advance_objects(client: Client) -> AsyncIterator[Event]:

@@ -4,16 +4,20 @@ Queues of our own are required: pods that name one wait while the kind is not se
 other APIs whose queues are not installed have no effect, as for users who have no such queues.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Container
 from functools import partial
+from typing import Any
 
 import structlog
 
 from fairlead.apps.run.object_watches import ObjectWatches, is_forbidden
 from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise, WatchedKind
+from fairlead.apps.run.yunikorn_watch import YunikornWatch
 from fairlead.engine import events
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted
+from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.queues.api import QueueDialect, QueueKind, QueueObject
 from fairlead.kube.queues.fairlead import FairleadQueues
 from fairlead.kube.queues.registry import QueueDialects, decode_queue
@@ -43,6 +47,9 @@ class QueueWatches(ObjectWatches):
         self.writer = writer
         self._serves = serves
         self._dialects = {each.name: each for each in dialects.dialects}
+        self._supervise, self._every_s = supervise, every_s
+        listed_in = _config_map(dialects)
+        self._yunikorn = YunikornWatch(client, listed_in, feed, self._say) if listed_in else None
         self._kinds = ServedKinds(
             client,
             [self._watch(each, each.kind) for each in dialects.dialects if each.kind],
@@ -69,8 +76,26 @@ class QueueWatches(ObjectWatches):
             partial(self._gone, dialect),
         )
 
+    @property
+    def reflectors(self) -> tuple[Reflector[Any], ...]:
+        more = (self._yunikorn.reflector,) if self._yunikorn else ()
+        return (*super().reflectors, *more)
+
+    @property
+    def is_synced(self) -> bool:
+        return super().is_synced and (self._yunikorn is None or self._yunikorn.is_synced)
+
+    async def run(self) -> None:
+        if self._yunikorn is None:
+            await super().run()
+            return
+        following = self._supervise("queues of YuniKorn", self._yunikorn.reflector.run)
+        await asyncio.gather(super().run(), following, self._yunikorn.look_on(self._every_s))
+
     async def retell(self) -> AsyncIterator[None]:
         """Everything that is known is fed once more; yields now and then."""
+        if self._yunikorn is not None:
+            self._yunikorn.forget()
         async for _ in self._retell_objects():
             yield
         for dialect, keys in self._implied.items():
@@ -174,6 +199,8 @@ class QueueWatches(ObjectWatches):
         """Words of YuniKorn have an effect as long as a queue of ours has such a name."""
         if dialect.name != FairleadQueues.name or YunikornQueues.name not in self._dialects:
             return
+        if self._yunikorn is not None:
+            return  # the ConfigMap says what its names mean
         if key := yunikorn_key(spec):
             alias = self._aliases[key] = yunikorn_alias(spec)
             self._feed(events.QueueSeen(alias))
@@ -185,6 +212,12 @@ class QueueWatches(ObjectWatches):
         if key not in self._objects:
             self._implied.setdefault(dialect.name, set()).add(key)
             self._feed(events.QueueSeen(dialect.implied_spec(name)))
+
+
+def _config_map(dialects: QueueDialects) -> tuple[str, str] | None:
+    """The ConfigMap that lists YuniKorn's queues, if one is configured."""
+    found = (each.config_map for each in dialects.dialects if isinstance(each, YunikornQueues))
+    return next(found, None)
 
 
 def _age(obj: QueueObject) -> tuple[float, str]:

@@ -57,6 +57,8 @@ class QueueDialect(Protocol):
     #: By which a pod names its queue, the first before the others; labels before annotations.
     label_keys: ClassVar[tuple[str, ...]]
     annotation_keys: ClassVar[tuple[str, ...]]
+    #: Whether names that differ only in case are one queue; their keys are in lower case.
+    ignores_case: ClassVar[bool]
     #: None: it has no objects that the API server serves as a kind.
     kind: ClassVar[QueueKind | None]
     #: Queues that exist without an object, by name.
@@ -87,6 +89,7 @@ class QueueDefaults:
     name: ClassVar[str]
     label_keys: ClassVar[tuple[str, ...]] = ()
     annotation_keys: ClassVar[tuple[str, ...]] = ()
+    ignores_case: ClassVar[bool] = False
     kind: ClassVar[QueueKind | None] = None
     implied: ClassVar[tuple[str, ...]] = ()
     written_by: ClassVar[str | None] = None

@@ -91,7 +91,8 @@ def _key(dialect: QueueDialect, labels: Mapping[str, str], annotations: Mapping[
     for words, keys in (labels, dialect.label_keys), (annotations, dialect.annotation_keys):
         for key in keys:
             if key in words:
-                return f"{dialect.name}/{name_of_queue(key, words[key])}"
+                name = name_of_queue(key, words[key])
+                return f"{dialect.name}/{name.lower() if dialect.ignores_case else name}"
     return ""
 
 

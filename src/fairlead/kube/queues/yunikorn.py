@@ -1,7 +1,8 @@
-"""Queues of YuniKorn, by name alone: `root.research.team`.
+"""Queues of YuniKorn, such as `root.research.team`.
 
-YuniKorn has no objects for queues. Its names mean queues of our own kind that are called the same:
-a Queue `root.research` applies to pods that name `root.research` in YuniKorn's words.
+YuniKorn has no objects for queues: it reads them from a ConfigMap. Where the configuration names
+that ConfigMap, it is read. Otherwise the names mean queues of our own kind that are called the
+same: a Queue `root.research` applies to pods that name `root.research` in YuniKorn's words.
 """
 
 from typing import ClassVar
@@ -16,6 +17,11 @@ class YunikornQueues(QueueDefaults):
     name: ClassVar[str] = "yunikorn"
     label_keys: ClassVar[tuple[str, ...]] = ("yunikorn.apache.org/queue",)
     annotation_keys: ClassVar[tuple[str, ...]] = ("yunikorn.apache.org/queue",)
+    ignores_case: ClassVar[bool] = True
+
+    def __init__(self, config_map: tuple[str, str] | None = None) -> None:
+        """`config_map`: namespace and name of the ConfigMap that lists the queues."""
+        self.config_map = config_map
 
 
 def yunikorn_key(spec: QueueSpec) -> str:
