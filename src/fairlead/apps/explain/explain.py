@@ -7,9 +7,6 @@ from typing import Any, TextIO
 
 from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.apps.explain.explanation import (
-    ALL,
-    Answer,
-    ExplanationScope,
     explained,
     in_gang,
     in_queue,
@@ -20,6 +17,7 @@ from fairlead.apps.explain.explanation import (
 )
 from fairlead.apps.explain.gangs import gang_lines
 from fairlead.apps.explain.queues import queue_lines
+from fairlead.apps.explain.scope import ALL, Answer, ExplanationScope
 from fairlead.apps.explain.targets import Target, pod_of
 from fairlead.apps.live import live_cluster
 from fairlead.apps.live.live_engine import live_engine
