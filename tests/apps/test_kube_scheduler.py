@@ -24,6 +24,9 @@ from fairlead.plugins.registry import FILTERS, SCORES, Registry
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
+#: Filters of Fairlead that every profile has.
+ALWAYS = ("NodeEnding", "NodeCapacityType", "NodeTrusted")
+
 #: On today's plugins alone: explicit filters, and one score.
 RULES = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts",
          "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity")  # fmt: skip
@@ -109,7 +112,7 @@ def test_todays_plugins_serve_a_file_that_packs_gpus() -> None:
 
     (profile,) = found.profiles.values()
     assert told(found.problems) == []
-    assert [rule.name for rule in profile.filters] == [*RULES, "NodeTrusted"]
+    assert [rule.name for rule in profile.filters] == [*RULES, *ALWAYS]
     ((score, weight),) = profile.scores
     assert (score.name, score.resources, weight) == (
         "MostAllocated", {"nvidia.com/gpu": 10, "cpu": 1}, 5.0,
@@ -134,7 +137,7 @@ def test_an_empty_file_is_the_default_profile() -> None:
     assert [rule.name for rule in profile.filters] == [
         "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts",
         "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone",
-        "PodTopologySpread", "InterPodAffinity", "NodeDeclaredFeatures", "NodeTrusted",
+        "PodTopologySpread", "InterPodAffinity", "NodeDeclaredFeatures", *ALWAYS,
     ]  # fmt: skip
 
 

@@ -36,6 +36,7 @@ from fairlead.placement.gang_room import GangRoom
 from fairlead.placement.place import Placement
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.quota import QuotaRefusal
 from fairlead.queue.units import Gang
 
 
@@ -140,10 +141,13 @@ class GangAttempts:
         try:
             with self._cluster.trial() as trial:
                 filling = self._allowed(trial, gang, room, now)
-                if filling.succeeded:
+                wait = self._wait(entry, gang, filling, now) if filling.succeeded else None
+                if filling.succeeded and wait is None:
                     trial.commit()
         except PluginFault as error:  # a user's plugin broke: this gang waits, the others go on
             return self.refusals.fault(entry, gang, str(error), now)
+        if wait is not None:
+            return self.refusals.hold_back(entry, gang, wait, now)
         if self._limit is not None and filling.delays:
             return self.refusals.hold_back(entry, gang, self._limit.refusal, now)
         if not filling.succeeded:
@@ -153,6 +157,13 @@ class GangAttempts:
         self._take_off(flight, filling.placed)
         attempt = self._decided(flight, now)
         return attempt._replace(spans=filling.spans) if filling.spans else attempt
+
+    def _wait(self, entry: Entry, gang: Gang, filling: Filling, now: float) -> QuotaRefusal | None:
+        """Why it waits although it could have these nodes, if it prefers others."""
+        if gang.pod.request.capacity is None:
+            return None
+        nodes = (member.placed.node for member in filling.placed)
+        return self._requeuer.goal_waits.refusal(entry, nodes, now)
 
     def _allowed(self, trial: Trial, gang: Gang, room: GangRoom | None, now: float) -> Filling:
         """The best one that delays no planned start."""

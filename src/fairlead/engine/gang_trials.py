@@ -82,6 +82,9 @@ class Filling:
     _refused_at: dict[Kind, int] = field(default_factory=dict)
     _looked_at: int = 0
     _looks: int = 0
+    #: Members on spot capacity, as soon as that matters; and masks without it, by mask.
+    on_spot: int = -1
+    without_spot: dict[int, NodeMask] = field(default_factory=dict)
     #: Whether the gang is satisfied and the trial has it.
     succeeded: bool = False
     #: Whether it would fit, but would delay a planned start.
@@ -222,6 +225,8 @@ class GangTrials:
         pod = filling.left.pop()
         placement = self._placements[pod.scheduler]
         within = filling.within.get(pod.uid) if filling.within else None
+        if pod.request.capacity is not None:
+            within = self._within_spot_share(filling, pod.request.capacity.spot_share, within)
         if filling.refused or filling.put_off_pods:
             kind = placement.request(pod), id(within)
             if filling.is_known(pod, kind):
@@ -245,7 +250,35 @@ class GangTrials:
         for step in steps:
             step.assume(trial, verdict.node)
         filling.take(MemberPlacement(pod, verdict, steps))
+        if filling.on_spot >= 0:
+            filling.on_spot += self._is_spot(pod.uid)
         return True
+
+    def _within_spot_share(
+        self, filling: Filling, share: float | None, within: NodeMask | None
+    ) -> NodeMask | None:
+        """Without spot capacity, if one more member there would be more than the share.
+
+        The share is that of the members that have nodes, or of the minimum of the gang.
+        """
+        if share is None:
+            return within
+        gang = filling.gang
+        if filling.on_spot < 0:
+            filling.on_spot = sum(self._is_spot(uid) for uid in gang.placed)
+        have_nodes = len(filling.placed) + len(gang.placed)
+        if filling.on_spot + 1 <= share * max(have_nodes + 1, gang.needed + len(gang.placed)):
+            return within
+        if id(within) not in filling.without_spot:
+            rows_left = ~self._cluster.nodes.spot()
+            filling.without_spot[id(within)] = rows_left if within is None else rows_left & within
+        return filling.without_spot[id(within)]
+
+    def _is_spot(self, uid: str) -> bool:
+        """Whether the pod is on spot capacity."""
+        held = self._cluster.holdings.get(uid)
+        row = self._cluster.row_of.get(held.node) if held else None
+        return row is not None and self._cluster.columns.is_spot(row)
 
     def best(self, trial: Trial, gang: Gang) -> Filling:
         """One that satisfies the gang and is in the trial, or else the one that came nearest."""

@@ -6,6 +6,8 @@ SCHEDULER_ERROR = "SchedulerError"
 WAITING_FOR_GANG = "WaitingForGang"
 #: It would fit now, but waits for nodes that are nearer to each other.
 WAITING_FOR_TOPOLOGY = "WaitingForTopology"
+#: It would fit now, but waits for a while for a node that it prefers.
+WAITING_FOR_BETTER_PLACE = "WaitingForBetterPlace"
 #: It would fit now, but would delay a unit whose start is planned.
 WAITING_FOR_PLANNED_START = "WaitingForPlannedStart"
 #: It would fit now, but on nodes that are reserved before it ends.

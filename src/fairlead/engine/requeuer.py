@@ -11,6 +11,7 @@ from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.tenants import Tenants
+from fairlead.engine.goal_waits import GoalWaits
 from fairlead.model.pods import Amounts, Pod
 from fairlead.placement.copies import copies_by_amounts
 from fairlead.placement.place import Placement
@@ -77,6 +78,8 @@ class Requeuer:
         #: that besides its request. Neither exists without backfill.
         self.open_rows: Callable[[Unit], NodeMask | None] | None = None
         self.more_of_class: Callable[[Unit], str] | None = None
+        #: Units that wait for nodes that they prefer.
+        self.goal_waits = GoalWaits(cluster, queue)
         #: Whether evicting others could help a waiting gang.
         self.may_make_room: Callable[[Entry, float], bool] = lambda _entry, _now: False
 
@@ -222,7 +225,7 @@ class Requeuer:
         assert isinstance(gang, Gang)
         if class_ is None:
             return True
-        with self._cluster.limited_to(self.open_rows(gang) if self.open_rows else None):
+        with self._cluster.limited_to(self._rows_for(gang)):
             return self.most_copies(class_) >= gang.needed
 
     def most_copies(self, class_: EquivalenceClass) -> int:
@@ -349,12 +352,22 @@ class Requeuer:
         try:
             if self.beyond_quota(pod):
                 return False
-            if self.open_rows is None or (entry := self._queue.get(pod.uid)) is None:
+            is_limited = self.open_rows is not None or self.goal_waits
+            if not is_limited or (entry := self._queue.get(pod.uid)) is None:
                 return self._placements[pod.scheduler].fits(pod)
-            with self._cluster.limited_to(self.open_rows(entry.unit)):
+            with self._cluster.limited_to(self._rows_for(entry.unit)):
                 return self._placements[pod.scheduler].fits(pod)
         except Exception:  # let the attempt itself fail, where it is reported
             return True
+
+    def _rows_for(self, unit: Unit) -> NodeMask | None:
+        """The rows that a waiting unit may use; None: all."""
+        rows = self.open_rows(unit) if self.open_rows else None
+        preferred = self.goal_waits.open_rows(unit) if self.goal_waits else None
+        if rows is None or preferred is None:
+            return preferred if rows is None else rows
+        both: NodeMask = rows & preferred
+        return both
 
     def _refused_by(self, entry: Entry) -> Aspect | None:
         pod = entry.unit.pod
@@ -386,6 +399,8 @@ class Requeuer:
         tenant = self._quota.class_of(pod) if self._quota else ""
         if self.more_of_class is not None:
             tenant += self.more_of_class(unit)
+        if self.goal_waits and self.goal_waits.is_waiting(unit):
+            tenant += "|waits"
         return unit.equivalence_class(self._placements[pod.scheduler].request, tenant)
 
 

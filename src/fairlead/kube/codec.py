@@ -32,6 +32,7 @@ from fairlead.kube.run_times import read_run_time
 from fairlead.kube.spelling import misspelt
 from fairlead.kube.usage import ContainerReport, StatusParts, read_usage
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
+from fairlead.model.capacity_types import CAPACITY_TYPE
 from fairlead.model.errors import FairleadError, QuantityError
 from fairlead.model.gangs import Membership
 from fairlead.model.gpus import Grant
@@ -151,6 +152,7 @@ class _Taint(msgspec.Struct, rename="camel", gc=False):
 class _NodeSpec(msgspec.Struct, rename="camel", gc=False):
     unschedulable: bool = False
     taints: list[_Taint] | None = None
+    provider_id: str = msgspec.field(default="", name="providerID")
 
 
 class _Address(msgspec.Struct, gc=False):
@@ -357,6 +359,7 @@ def decode_node(raw: bytes | Raw) -> Node:
         annotations=meta.annotations or {},
         taints=tuple(Taint(t.key, t.value, t.effect) for t in spec.taints or ()),
         unschedulable=spec.unschedulable,
+        provider_id=spec.provider_id,
         images=tuple(_image(bytes(image)) for image in wire.status.images or ()),
         features=tuple(wire.status.declared_features or ()),
         inventory=gpus,
@@ -448,6 +451,7 @@ def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
         bound=bool(spec.node_name),
         as_one=_as_one(spec.containers or ()),
         mps_injected=bool(gpu_words) and _mps_injected(meta, spec),
+        capacity=(meta.annotations or {}).get(CAPACITY_TYPE, ""),
     )
 
 

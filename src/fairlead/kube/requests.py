@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fairlead.kube import dialects
+from fairlead.kube.capacity_terms import read_capacity_terms
 from fairlead.model import resources
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import GpuRequest
@@ -63,6 +64,8 @@ class RequestParts:
     as_one: int = 0
     #: All containers have the variables of an MPS client.
     mps_injected: bool = False
+    #: Which capacity it accepts, as its annotation says.
+    capacity: str = ""
 
 
 class _Resources(msgspec.Struct, rename="camel"):
@@ -177,6 +180,7 @@ def read_request(parts: RequestParts) -> PodRequest:
         ),
         features=parts.features,
         volumes=parts.volumes,
+        capacity=read_capacity_terms(parts.capacity, bound=parts.bound) if parts.capacity else None,
     )
 
 

@@ -23,6 +23,7 @@ from fairlead.kube.leadership.fence import EPOCH
 from fairlead.kube.pod_loads import LOAD
 from fairlead.kube.queues.fairlead import CHARGED, QUEUE
 from fairlead.model.backfill import FILLER
+from fairlead.model.capacity_types import CAPACITY_TYPE
 from fairlead.model.consolidation import DO_NOT_MOVE, LAST_CHECKPOINT
 from fairlead.model.run_times import RUN_TIME, TIME_LIMIT
 from fairlead.queue.quotas.estimates import DEADLINE
@@ -31,14 +32,14 @@ _ANNOTATION_KEYS = frozenset(word for dialect in DIALECTS for word in dialect.an
 #: Names under our prefix that users write.
 _FAIRLEAD = tuple(
     key.removeprefix(PREFIX)
-    for key in (*_ANNOTATION_KEYS, *GANGS, LOAD, QUEUE, RUN_TIME, TIME_LIMIT)
+    for key in (*_ANNOTATION_KEYS, *GANGS, LOAD, QUEUE, RUN_TIME, TIME_LIMIT, CAPACITY_TYPE)
     if key.startswith(PREFIX)
 )
 _THEIRS = tuple(sorted(word for word in _ANNOTATION_KEYS if not word.startswith(PREFIX)))
 #: Written with a bind, on simulated pods, or by users about what a pod does and may lose.
 _OTHERS = (
     VISIBLE, SHOWN, ASSIGNMENT, INDEX, EPOCH, THREADS, MEMORY_LIMIT,
-    CHARGED, LAST_CHECKPOINT, DO_NOT_MOVE, DEADLINE, RUN_TIME, TIME_LIMIT, FILLER,
+    CHARGED, LAST_CHECKPOINT, DO_NOT_MOVE, DEADLINE, RUN_TIME, TIME_LIMIT, FILLER, CAPACITY_TYPE,
     PREFIX + "run-for", PREFIX + "sample",
 )  # fmt: skip
 _KNOWN = _ANNOTATION_KEYS.union(_OTHERS, GANGS, (LOAD, QUEUE))

@@ -6,6 +6,7 @@ from enum import IntFlag, StrEnum, auto
 from functools import cached_property
 from typing import NamedTuple
 
+from fairlead.model.capacity_types import CapacityTerms
 from fairlead.model.gangs import Membership
 from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.loads import PodLoad
@@ -139,6 +140,8 @@ class PodRequest:
     load: PodLoad | None = None
     #: None for the many pods without a volume that matters.
     volumes: PodVolumes | None = None
+    #: Which capacity it accepts; None for the many pods that do not say.
+    capacity: CapacityTerms | None = None
     #: What selectors of others see: namespace, and the labels that any selector uses.
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
@@ -154,7 +157,7 @@ class PodRequest:
             self.anti_affinity, self.spread, self.preferred, self.soft_spread,
             self.preferred_affinity, self.features, self.images, self.containers,
             self.default_selector, self.load, self.volumes, self.namespace, self.labels,
-            self.pod_keys,
+            self.pod_keys, self.capacity,
         )))  # fmt: skip
 
     def __hash__(self) -> int:

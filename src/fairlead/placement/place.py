@@ -74,6 +74,11 @@ class Placement:
         try:
             if self._cluster.open_rows is not None:
                 within = self._opened(self._everywhere.rows() if within is None else within)
+            terms = pod.request.capacity
+            if terms is not None and terms.prefers_spot:
+                found = self._on_spot(pod, within)
+                if found is not None:
+                    return found
             scope = self._everywhere if within is None else Scope(self._cluster, within)
             return self._place(pod, scope, evicts)
         except Exception as error:
@@ -89,6 +94,16 @@ class Placement:
         if row == NOWHERE:
             return self._refused(view, pod, scope, evicts)
         return self._placed(view, row, float(totals[row]), pod)
+
+    def _on_spot(self, pod: Pod, within: NodeMask | None) -> Placed | None:
+        """On spot capacity, if the pod fits there."""
+        rows: NodeMask = self._cluster.nodes.spot() & self.view(pod).left
+        if within is not None:
+            rows &= within
+        if not rows.any():
+            return None
+        found = self._place(pod, Scope(self._cluster, rows), evicts=False)
+        return found if isinstance(found, Placed) else None
 
     def record(self, pod: Pod, placed: Placed) -> PlacementRecord:
         """What counted, before the pod is there and has changed it. Raises as `place` does."""

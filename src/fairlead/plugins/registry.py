@@ -23,7 +23,9 @@ from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 from fairlead.plugins.low_utilisation import LowUtilisation
 from fairlead.plugins.memory_room import MemoryRoom
 from fairlead.plugins.node_affinity import NodeAffinity
+from fairlead.plugins.node_capacity_type import NodeCapacityType
 from fairlead.plugins.node_declared_features import NodeDeclaredFeatures
+from fairlead.plugins.node_ending import NodeEnding
 from fairlead.plugins.node_name import NodeName
 from fairlead.plugins.node_ports import NodePorts
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
@@ -59,6 +61,8 @@ FILTERS: tuple[type[Filter], ...] = (
     NodeDeclaredFeatures,
     SchedulingMap,
     GpuFit,
+    NodeEnding,
+    NodeCapacityType,
     NodeTrusted,
 )
 SCORES: tuple[type[AnyScore], ...] = (

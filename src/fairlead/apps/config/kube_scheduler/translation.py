@@ -23,9 +23,14 @@ from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
 from fairlead.plugins.api import Filter, Plugin
 from fairlead.plugins.gpu_fit import GpuFit
+from fairlead.plugins.node_capacity_type import NodeCapacityType
+from fairlead.plugins.node_ending import NodeEnding
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.node_trusted import NodeTrusted
 from fairlead.plugins.registry import Registry
+
+#: Filters of Fairlead that every profile has.
+_ALWAYS: tuple[Filter, ...] = (NodeEnding(), NodeCapacityType(), NodeTrusted())
 
 _LEAVE = "or use kube-scheduler for the pods that need it"
 _CLAIMS = "pods with resource claims are not supported yet; use kube-scheduler for them"
@@ -69,7 +74,7 @@ class Translator:
         self.notes += [*_replaced(named, self.key)]
         return Profile(
             name,
-            (*_without_dialects(filters.values()), NodeTrusted()),
+            (*_without_dialects(filters.values()), *_ALWAYS),
             tuple(weighed),
             gpus=gpu_policy_of(named),
             preempts=merged.has("DefaultPreemption", "postFilter"),
