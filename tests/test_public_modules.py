@@ -16,9 +16,9 @@ ROOT = Path(__file__).parents[1]
 EXPORTS = {
     plugin: """
         CPU GPU HIGHEST_SCORE MEMORY PODS WHOLE Aspect ClusterFilter Concerns DetailedFilter
-        DetailedGpuFilter Entry Filter GpuChooser GpuDetail GpuRequest GpuScores NodeMask NodeScores
-        Nodes OrderKey PerNode Picker Plugin PluginFault PodField PodRequest PreFilter
-        PreFilterResult QueueOrder Reason ReasonedFilter RelativeScore Score
+        DetailedGpuFilter Entry Filter Goal GoalUnit GpuChooser GpuDetail GpuRequest GpuScores
+        NodeMask NodeScores Nodes OrderKey PerNode Picker Plugin PluginFault PodField PodRequest
+        PreFilter PreFilterResult QueueOrder Reason ReasonedFilter RelativeScore Score
     """,
     testing: """
         REQUESTS ContractViolation Placed Refused TestCluster a_gpu_node a_node a_pod a_request

@@ -8,6 +8,7 @@ Kinds of plugins; a class may be more than one of them:
 - `Score`: rates nodes from 0 to 100, with `rate`.
 - `RelativeScore`: rates the nodes that are left relative to each other, with `rank`.
 - `Picker`: chooses one of the feasible nodes, with `pick`.
+- `Goal`: counts what a placement costs in a unit, with `count`; less is better.
 - `Plugin`: any of these.
 
 Methods that a filter or score may also have, each as a protocol:
@@ -43,6 +44,7 @@ What plugins return:
 - `GpuScores`: a float for each GPU, an array of (node, slot).
 - `Reason`: a message and the nodes that it applies to.
 - `GpuDetail`: one GPU and why it cannot serve a pod.
+- `GoalUnit`: the unit of a goal.
 - `PluginFault`: the error to raise if there is no valid result; the pod is tried again later.
 
 Constants:
@@ -59,6 +61,7 @@ from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.errors import PluginFault
+from fairlead.model.goals import GoalUnit
 from fairlead.model.gpus import WHOLE, GpuRequest
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodField, PodRequest
@@ -70,6 +73,7 @@ from fairlead.plugins.api import (
     DetailedFilter,
     DetailedGpuFilter,
     Filter,
+    Goal,
     GpuChooser,
     GpuDetail,
     GpuScores,
@@ -99,6 +103,8 @@ __all__ = [
     "DetailedGpuFilter",
     "Entry",
     "Filter",
+    "Goal",
+    "GoalUnit",
     "GpuChooser",
     "GpuDetail",
     "GpuRequest",

@@ -59,7 +59,7 @@ def test_a_file_of_kube_scheduler_that_can_be_served(check) -> None:
         0,
         """\
 pods of packer
-  filters: NodeResourcesFit, NodeTrusted
+  filters: NodeResourcesFit, NodeEnding, NodeCapacityType, NodeTrusted
   scores: MostAllocated(resources={"nvidia.com/gpu": 1}) × 3
   preemption: no
 note: parallelism: ignored: Fairlead evaluates all nodes at once, on one core
@@ -111,8 +111,8 @@ def test_a_list_of_filters_warns_of_the_rules_that_it_drops(check) -> None:
     assert (
         "warning: profiles[0].filters: a list replaces all filters of binpack, so these rules no "
         "longer apply: VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, "
-        "PodTopologySpread, InterPodAffinity, NodeDeclaredFeatures, SchedulingMap, GpuFit; use "
-        "enabled and disabled under filters"
+        "PodTopologySpread, InterPodAffinity, NodeDeclaredFeatures, SchedulingMap, GpuFit, "
+        "NodeEnding, NodeCapacityType; use enabled and disabled under filters"
     ) in out
     assert "warning: profiles[0].filters: GpuFit is missing: GPUs are counted but not" in out
     warnings = json.loads(check(LISTED, "-o", "json")[1])["warnings"]

@@ -24,6 +24,7 @@ class Aspect(IntFlag):
     FEATURES = auto()  #: what its kubelet declares to be able to do
     VOLUMES = auto()  #: claims, volumes, storage classes and what else storage is made of
     LOAD = auto()  #: what its GPUs are really doing
+    FIGURES = auto()  #: what it costs, draws and emits
     PRICES = auto()  #: what gaps are worth; of no node
 
 

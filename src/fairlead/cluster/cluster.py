@@ -31,8 +31,10 @@ from fairlead.cluster.trial import Trial
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
+from fairlead.model.ending import ending_sign
 from fairlead.model.gpus import Grant, Inventory
 from fairlead.model.holders import Holder, pod_holder
+from fairlead.model.node_figures import SeenFigures
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import HostPort, Pod, PodField, PodRequest
 from fairlead.model.prices import Prices
@@ -172,6 +174,11 @@ class Cluster:
         self.columns.prices = PriceTables(prices, self.columns.devices.models)
         self.changes.add(ANYWHERE, Aspect.PRICES)
 
+    def put_figures(self, seen: SeenFigures) -> None:
+        """What nodes cost, draw or emit from now on."""
+        self.columns.figures.put(seen, self.columns.nodes)
+        self.changes.add(ANYWHERE, Aspect.FIGURES)
+
     def put_readings(self, readings: Collection[NodeReadings], now_s: float) -> None:
         """What GPUs are doing; unknown nodes and GPUs are ignored.
 
@@ -299,6 +306,8 @@ class Cluster:
             self.columns.nodes[row] = node
             return
         self.columns.put_node(row, node)
+        if self.columns.figures:
+            aspects |= Aspect.FIGURES
         if aspects & Aspect.DEVICES:
             self._count_tenants_on(node.name)
         self.changes.add(row, aspects)
@@ -652,6 +661,14 @@ class Cluster:
             self.storage.leave(held.pod.uid)
 
 
+#: What may say that a node ends, besides taints.
+_ENDING = Aspect.LABELS | Aspect.ANNOTATIONS
+
+
+def _ends(node: Node) -> bool:
+    return bool(ending_sign(node.taints, node.labels, node.annotations))
+
+
 def _difference(old: Node, new: Node) -> Aspect:
     changed = NOTHING
     if old.allocatable != new.allocatable:
@@ -663,6 +680,8 @@ def _difference(old: Node, new: Node) -> Aspect:
     if old.inventory != new.inventory or old.reservable != new.reservable:
         changed |= Aspect.DEVICES
     if old.taints != new.taints or old.unschedulable != new.unschedulable:
+        changed |= Aspect.TAINTS
+    if changed & _ENDING and _ends(old) != _ends(new):
         changed |= Aspect.TAINTS
     if old.images != new.images:
         changed |= Aspect.IMAGES

@@ -17,12 +17,15 @@ from fairlead.cluster.images import ImageIndex
 from fairlead.cluster.interned import Interned
 from fairlead.cluster.inventories import Inventories
 from fairlead.cluster.labels import LabelColumn
+from fairlead.cluster.node_figures import NodeFigures
 from fairlead.cluster.pod_index import PodIndex
 from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.reservations import Reservations
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import KUBERNETES_1_36
+from fairlead.model.capacity_types import CapacityType, capacity_type
+from fairlead.model.ending import ending_sign
 from fairlead.model.gpus import Inventory
 from fairlead.model.limits import MOST_GPUS
 from fairlead.model.nodes import GPU, Node
@@ -65,6 +68,8 @@ class Columns:
         self.load = self.devices.load
         self.inventories = Inventories()
         self.reservations = Reservations()
+        #: What nodes cost, draw and emit.
+        self.figures = NodeFigures()
         #: What free parts of GPUs are worth, once enough pods were seen.
         self.prices: PriceTables | None = None
         #: Columns by resource; the first always have one, then the longest not asked for.
@@ -77,6 +82,9 @@ class Columns:
         self.present = np.zeros(self._capacity, dtype=np.bool_)
         self.cordoned = np.zeros(self._capacity, dtype=np.bool_)
         self.distrusted = np.zeros(self._capacity, dtype=np.bool_)
+        #: Nodes that end soon, and how each is paid for (`CapacityType`).
+        self.ending = np.zeros(self._capacity, dtype=np.bool_)
+        self.capacity_type = np.zeros(self._capacity, dtype=np.int8)
         self.allocatable = np.zeros((8, self._capacity), dtype=np.int64)
         self.requested = np.zeros((8, self._capacity), dtype=np.int64)
         self.scored = np.zeros((2, self._capacity), dtype=np.int64)
@@ -104,12 +112,15 @@ class Columns:
         self.nodes[row] = node
         self.present[row] = True
         self.cordoned[row] = node.unschedulable
+        self.ending[row] = bool(ending_sign(node.taints, node.labels, node.annotations))
+        self.capacity_type[row] = capacity_type(node.labels)
         self._put_taints(row, node.taints)
         self._put_allocatable(row, node)
         for key, column in self._labels.items():
             column.put(row, node.labels.get(key))
         self.devices.make_slots(min(dict(node.allocatable).get(GPU, 0), MOST_GPUS))
         self.put_gpus(row, node)
+        self.figures.put_node(row, node)
 
     def put_gpus(self, row: int, node: Node) -> bool:
         """The node's GPUs as all sources list them now; says whether that changed anything."""
@@ -122,6 +133,9 @@ class Columns:
     def gpus_of(self, node: Node) -> Inventory | None:
         """The GPUs of a node as the ledger has them."""
         return self.reservations.inventory(node, self.inventories.of(node))
+
+    def is_spot(self, row: int) -> bool:
+        return self.capacity_type.item(row) == CapacityType.SPOT
 
     def clear_row(self, row: int) -> None:
         self._count_offers(self.nodes[row], None)
@@ -321,6 +335,8 @@ _ROW_FILLERS: Mapping[str, int] = {
     "present": 0,
     "cordoned": 0,
     "distrusted": 0,
+    "ending": 0,
+    "capacity_type": 0,
     "allocatable": 0,
     "requested": 0,
     "scored": 0,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import numpy as np
 
 from fairlead.cluster.affinity_weights import AffinityWeights, KeyWeights
-from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick, Rows, sealed
+from fairlead.cluster.arrays import Codes, NodeMask, NodeScores, PerNode, RowPick, Rows, sealed
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.devices import Gpus
 from fairlead.cluster.gpu_rows import GpuRows
@@ -16,8 +16,10 @@ from fairlead.cluster.price_tables import PriceTables, Table
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
+from fairlead.model.capacity_types import CapacityType
 from fairlead.model.gpus import WHOLE, Inventory
 from fairlead.model.map_slots import MapSlot
+from fairlead.model.node_figures import Figure
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import ANY_ADDRESS, Amounts, HostPort, PodRequest, Taint
 from fairlead.model.quantities import CPU, PODS
@@ -171,6 +173,21 @@ class Nodes:
 
     def distrusted(self) -> NodeMask:
         return sealed(self._columns.distrusted[self._pick])
+
+    def ending(self) -> NodeMask:
+        """True where the node ends soon, by what autoscalers and clouds write on it."""
+        return sealed(self._columns.ending[self._pick])
+
+    def spot(self) -> NodeMask:
+        """True where the provider may take the node away at short notice."""
+        return sealed(self._columns.capacity_type[self._pick] == CapacityType.SPOT)
+
+    def figure(self, figure: Figure) -> NodeScores:
+        """What each node costs for an hour, draws in watts or emits in grams for a kWh.
+
+        Where that is not known, the median of the others; 0 where nothing is known.
+        """
+        return sealed(self._columns.figures.column(figure, self._columns.size)[self._pick])
 
     def named(self, names: Iterable[str]) -> NodeMask:
         row_of = self._columns.row_of

@@ -218,6 +218,8 @@ class Engine:
         self.cluster.releasing = cluster.releasing
         self.cluster.reservations.paused = cluster.reservations.paused
         self.cluster.reservations.enabled = cluster.reservations.enabled
+        for seen in cluster.columns.figures.seen:
+            self.cluster.put_figures(seen)
         self.queue.entered = queue.entered
         for _, flight in self.in_flight:
             if flight.entry is not None:
@@ -339,6 +341,8 @@ class Engine:
                 self.cluster.put_prices(prices)
             case events.ReadingsTaken(readings):
                 self.cluster.put_readings(readings, now)
+            case events.FiguresSeen(seen):
+                self.cluster.put_figures(seen)
             case _:
                 assert_never(event)
         return []
@@ -379,6 +383,8 @@ class Engine:
     def tend(self, *, now: float) -> list[Instruction]:
         """What time alone brings about: limits that have passed, and reports that are due."""
         wall_s = now + self.wall_offset_s
+        if self._requeuer.goal_waits:
+            self._requeuer.goal_waits.tend(now)
         made = [*self._gangs.tend(now), *self.queues.tend(now, wall_s)]
         if self.plans.advance:
             made += self.plans.tend(now)
@@ -430,6 +436,7 @@ class Engine:
         """When to call `tend` and `decide` at the latest, if nothing happens before."""
         due = (
             self._requeuer.due_s(),
+            self._requeuer.goal_waits.due_s(),
             self._gangs.due_s(),
             self.queues.due_s(),
             self._consolidation.due_s(),
@@ -610,6 +617,10 @@ class Engine:
             steps: tuple[PrepareStep, ...] = ()
             record = None
             if isinstance(verdict, Placed):
+                if pod.request.capacity is not None and (
+                    wait := self._requeuer.goal_waits.refusal(entry, (verdict.node,), now)
+                ):
+                    return self._await_quota(entry, wait, now)
                 if beyond := self._requeuer.beyond_quota(pod, verdict):
                     with self.cluster.limited_to(limit.strict if limit else None):
                         other = self._requeuer.on_other_models(pod, beyond)

@@ -10,6 +10,7 @@ from fairlead.model.budgets import Budget
 from fairlead.model.gangs import GangSpec
 from fairlead.model.gpus import Inventory
 from fairlead.model.hyper_nodes import HyperNode
+from fairlead.model.node_figures import SeenFigures
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.model.prices import Prices
@@ -367,6 +368,13 @@ class ReadingsTaken:
     readings: tuple[NodeReadings, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class FiguresSeen:
+    """What nodes cost, draw or emit, from all sources that are usable."""
+
+    seen: SeenFigures
+
+
 Event = (
     ServerKnown
     | NodeSeen
@@ -409,4 +417,5 @@ Event = (
     | EvictionEnded
     | PricesComputed
     | ReadingsTaken
+    | FiguresSeen
 )

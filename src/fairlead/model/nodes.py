@@ -37,6 +37,8 @@ class Node:
     gpu_problem: str = ""
     #: GPUs that a device plugin hands out whole, so that they can be reserved; 0 if it does not.
     reservable: int = 0
+    #: Its machine, as the cloud names it (`spec.providerID`).
+    provider_id: str = ""
     #: Where its exporters are; "" without an InternalIP.
     address: str = ""
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.goals import GoalUnit
 from fairlead.model.gpus import GpuRequest
 from fairlead.model.pods import Pod, PodField, PodRequest
 
@@ -244,8 +245,21 @@ class Picker(Protocol):
         ...
 
 
+@runtime_checkable
+class Goal(Protocol):
+    """Counts what a pod on a node costs, in a unit."""
+
+    name: ClassVar[str]
+    unit: ClassVar[GoalUnit]
+    reads: ClassVar[Aspect]
+
+    def count(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+        """For each node; 0 or more, less is better."""
+        ...
+
+
 AnyScore = Score | RelativeScore
-Plugin = Filter | AnyScore | Picker
+Plugin = Filter | AnyScore | Picker | Goal
 
 
 def pod_keys_of(plugin: Plugin) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from fairlead.apps.config.decision_log_config import DecisionLogConfig
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.findings import Finding
 from fairlead.apps.config.gangs_config import GangsConfig
+from fairlead.apps.config.goals_config import GoalsConfig, ProfileGoalsConfig
 from fairlead.apps.config.plugin_sets import changed
 from fairlead.apps.config.queues_config import QueuesConfig
 from fairlead.apps.config.telemetry_config import TelemetryConfig
@@ -90,6 +91,7 @@ class ProfileConfig(_Strict):
     preempts: bool = True
     overcommit: OvercommitConfig | None = None
     isolation: Isolation | None = None
+    goals: ProfileGoalsConfig | None = None
 
 
 class ElectionConfig(_Strict):
@@ -120,6 +122,7 @@ class Config(_Strict):
     topology: TopologyConfig = msgspec.field(default_factory=TopologyConfig)
     consolidation: ConsolidationConfig = msgspec.field(default_factory=ConsolidationConfig)
     backfill: BackfillConfig = msgspec.field(default_factory=BackfillConfig)
+    goals: GoalsConfig = msgspec.field(default_factory=GoalsConfig)
     address: str | None = None
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
     authenticate: bool | None = None
@@ -250,6 +253,8 @@ def _build(wanted: ProfileConfig, registry: Registry, base: Path) -> Profile:
         wanted.gpus or start.gpus,
         wanted.preempts,
     )
+    if wanted.goals:
+        built = profiles.aiming(built, wanted.goals.goals(base))
     if beyond := wanted.overcommit:
         built = profiles.overcommitted(built, beyond.limit, beyond.high_water)
     return profiles.isolated(built, wanted.isolation) if wanted.isolation else built

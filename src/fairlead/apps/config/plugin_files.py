@@ -74,7 +74,7 @@ def _from_file(reference: str, base: Path) -> type[Plugin]:
 
 def _is_plugin(kind: type) -> bool:
     # Protocols with data members cannot be checked on classes, so look for what makes each one.
-    methods = ("allows", "rate", "rank", "pick")
+    methods = ("allows", "rate", "rank", "pick", "count")
     return hasattr(kind, "name") and any(callable(getattr(kind, m, None)) for m in methods)
 
 

@@ -13,6 +13,7 @@ from fairlead.plugins.allocation import LeastAllocated, MostAllocated
 from fairlead.plugins.api import AnyScore, Filter
 from fairlead.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from fairlead.plugins.gap_price import GapPrice
+from fairlead.plugins.goals import Goals
 from fairlead.plugins.gpu_aware import GpuAware
 from fairlead.plugins.gpu_best_fit import GpuBestFit
 from fairlead.plugins.gpu_fit import GpuFit, Overcommitting
@@ -30,6 +31,9 @@ from fairlead.plugins.spread import Spread
 from fairlead.plugins.taint_toleration import TaintToleration
 from fairlead.plugins.utilsched import UtilSched
 from fairlead.plugins.volume_binding import VolumeBinding
+
+#: How much goals count beside scores: a hundredth of a level is more than all scores.
+_FIRST = 10_000.0
 
 _GPU_FIRST = {GPU: 10, "cpu": 1, "memory": 1}
 
@@ -100,6 +104,14 @@ def overcommitted(profile: Profile, limit: float, high_water: float) -> Profile:
     outweighing = 1.0 + sum(weight for _, weight in profile.scores)
     scores = (*profile.scores, (RoomFirst(), outweighing))
     return replace(profile, filters=filters, scores=scores)
+
+
+def aiming(profile: Profile, goals: Goals) -> Profile:
+    """The same, but by these goals first; its scores choose among nodes that are equally good."""
+    if profile.picker is not None:
+        raise ConfigError("goals and picker cannot be combined; remove one of them")
+    outweighing = _FIRST * (1.0 + sum(weight for _, weight in profile.scores)) * len(goals.levels)
+    return replace(profile, scores=(*profile.scores, (goals, outweighing)))
 
 
 def isolated(profile: Profile, isolation: Isolation) -> Profile:

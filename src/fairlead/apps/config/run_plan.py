@@ -23,6 +23,7 @@ from fairlead.model.consolidation import ConsolidationTerms
 from fairlead.model.errors import ConfigError
 from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.profile import Profile
+from fairlead.telemetry.figures.figure_sources import FigurePlan
 from fairlead.telemetry.sources import SourcePlan
 
 DEFAULT_ADDRESS = "127.0.0.1"
@@ -71,6 +72,9 @@ class RunPlan:
     consolidation: ConsolidationTerms = field(default_factory=ConsolidationTerms)
     #: Whether starts of waiting units are planned.
     backfill: BackfillTerms = NO_BACKFILL
+    #: Where to learn what nodes cost, draw and emit.
+    figures: Sequence[FigurePlan] = ()
+    currency: str = ""
     #: Where all that is decided is recorded; None: nowhere.
     decision_log: LogPlan | None = None
     #: What the file says without effect, and what it says that is probably not meant.
@@ -113,6 +117,8 @@ def plan(options: RunOptions) -> RunPlan:
         topology=config.topology.topology(),
         consolidation=config.consolidation.terms(),
         backfill=config.backfill.terms(),
+        figures=config.goals.plans(options.config.parent if options.config else Path()),
+        currency=config.goals.currency,
         decision_log=config.decision_log.plan(options.decision_log, options.decision_log_size),
         warnings=(*configs.warnings(served, built), *config.topology.warnings()),
     )

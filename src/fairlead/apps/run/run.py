@@ -55,6 +55,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         topology=prepared.topology,
         consolidation=prepared.consolidation,
         backfill=prepared.backfill,
+        figures=prepared.figures,
         decisions=_decisions(options, prepared, elects=terms is not None),
         on_server=prepared.meet,
     )

@@ -16,9 +16,11 @@ from fairlead.apps.run.containment import Containment
 from fairlead.apps.run.ended_runs import EndedRuns
 from fairlead.apps.run.finished_members import FinishedMembers
 from fairlead.apps.run.gang_watches import GangWatches
+from fairlead.apps.run.goal_measures import expose_figures
 from fairlead.apps.run.gpu_measures import expose
 from fairlead.apps.run.kubelet_rejections import KubeletRejections
 from fairlead.apps.run.measures import Measures
+from fairlead.apps.run.node_figures import FigureFeed
 from fairlead.apps.run.owner_reader import OwnerReader
 from fairlead.apps.run.pricing import Pricing
 from fairlead.apps.run.queue_measures import expose_queues_of
@@ -68,6 +70,7 @@ from fairlead.placement.profile import Profile
 from fairlead.plugins.prepare import PrepareStep, failure_of
 from fairlead.plugins.reservation_step import ReservationStep
 from fairlead.plugins.volume_step import VolumeStep
+from fairlead.telemetry.figures.figure_sources import FigurePlan
 from fairlead.telemetry.metrics import Metrics
 from fairlead.telemetry.sources import SourcePlan
 
@@ -90,7 +93,7 @@ _CATCH_UP_AGAIN_S = 0.5
 
 _Part = (
     Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
-    | Readings | KubeletRejections | ReservationCare | GangWatches | GangStatusWriter
+    | Readings | FigureFeed | KubeletRejections | ReservationCare | GangWatches | GangStatusWriter
     | FinishedMembers | QueueWatches | QueueStatusWriter | EndedRuns | RunTimeStore
     | AdvanceWatches | AdvanceStatusWriter | OwnerReader | StartForecasting
 )  # fmt: skip
@@ -112,6 +115,7 @@ class Scheduler:
         extender_profile: Profile | None = None,
         reservations: ReservationPlan | None = None,
         sources: Sequence[SourcePlan] = (),
+        figures: Sequence[FigurePlan] = (),
         gang_dialects: GangDialects = ALL,
         queue_dialects: QueueDialects = ALL_QUEUES,
         topology: Topology = NO_LEVELS,
@@ -126,6 +130,7 @@ class Scheduler:
 
         With `expects_variables` there is a warning about each GPU pod that was bound without them.
         `sources` tell what GPUs do, a standby as well: it decides by that from the first pod on.
+        `figures` tell what nodes cost, draw and emit.
         With `reservations` shares are also assigned on nodes with NVIDIA's device plugin.
         `gang_dialects` say which pods belong together; not where another scheduler decides.
         `queue_dialects` say what teams may use; not where another scheduler decides, either.
@@ -238,6 +243,9 @@ class Scheduler:
         self._readings = Readings(sources, self.engine, self._feed) if sources else None
         if self._readings:
             self._measures.watch_readings(self._readings)
+        self._figures = FigureFeed(figures, self._feed) if figures else None
+        if self._figures:
+            expose_figures(self._figures, self.engine, metrics)
         self._releases = Releases(self.engine, self._feed, metrics)
         self._rejections = KubeletRejections(client, self._feed, self._served)
         self._run_time_store = RunTimeStore(
@@ -296,6 +304,7 @@ class Scheduler:
             self._advance.writer,
             self.usage,
             *([self._readings] if self._readings else ()),
+            *([self._figures] if self._figures else ()),
         )
         for part in working:
             name = type(part).__name__

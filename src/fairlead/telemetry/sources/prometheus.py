@@ -1,7 +1,6 @@
 """A Prometheus server that scrapes the exporters already: one query for each reading."""
 
 from collections.abc import AsyncIterator, Mapping
-from urllib.parse import urlencode
 
 import msgspec
 
@@ -15,9 +14,10 @@ from fairlead.telemetry.sources.api import (
     taken_s,
 )
 from fairlead.telemetry.sources.exposition import Found, LabelCache
-from fairlead.telemetry.sources.fetch import Address, ConnectionPool, FetchLimits, token
+from fairlead.telemetry.sources.fetch import FetchLimits
 from fairlead.telemetry.sources.formats import ExporterFormat, Meaning, SeriesTarget
 from fairlead.telemetry.sources.gathering import NodeNames, ReadingCollector, SourceState
+from fairlead.telemetry.sources.prometheus_api import PrometheusServer, QuerySample
 
 #: 40,000 GPUs with twenty labels each are some 20 MiB.
 _MOST_BYTES = 256 * 2**20
@@ -45,24 +45,6 @@ QUERIES: Mapping[str, str] = {
 }
 
 
-class _Sample(msgspec.Struct):
-    metric: msgspec.Raw
-    value: tuple[float, str]
-
-
-class _Data(msgspec.Struct, rename="camel"):
-    result_type: str = ""
-    result: list[_Sample] = []
-
-
-class _Reply(msgspec.Struct):
-    status: str
-    data: _Data = msgspec.field(default_factory=_Data)
-    error: str = ""
-    warnings: list[str] = []
-
-
-_replies = msgspec.json.Decoder(_Reply)
 _labels = msgspec.json.Decoder(dict[str, str])
 
 
@@ -82,11 +64,13 @@ class Prometheus:
         series = {name: meaning for name, meaning in MEANINGS.items() if name in self._queries}
         self._dialect = ExporterFormat(series, LabelCache(_whose))
         self._state = SourceState()
-        self._lines = ConnectionPool(keeps=plan.keeps)
-        self._address = Address.of(
-            f"{plan.url.rstrip('/')}/api/v1/query", ca_file=plan.ca_file
-        )  # fmt: skip
-        self._limits = FetchLimits(plan.timeout_s, _MOST_BYTES)
+        self._server = PrometheusServer(
+            plan.url,
+            FetchLimits(plan.timeout_s, _MOST_BYTES),
+            token_file=plan.token_file,
+            ca_file=plan.ca_file,
+            keeps=plan.keeps,
+        )
 
     @property
     def name(self) -> str:
@@ -113,33 +97,23 @@ class Prometheus:
                 found[whose.node, whose.gpu] = sample.value[1].encode()
         return found
 
-    def _found(self, name: str, sample: _Sample, times: Mapping[tuple[str, str], bytes]) -> Found:
+    def _found(
+        self, name: str, sample: QuerySample, times: Mapping[tuple[str, str], bytes]
+    ) -> Found:
         block = bytes(sample.metric)
         whose = self._dialect.book.of(block)
         at = times.get((whose.node, whose.gpu), b"") if whose else b""
         return name.encode(), block, sample.value[1].encode(), at
 
-    async def _ask(self, name: str, counts: ReadCounts) -> list[_Sample]:
+    async def _ask(self, name: str, counts: ReadCounts) -> list[QuerySample]:
         counts.asked += 1
         try:
-            reply = await self._query(self._queries[name])
+            reply = await self._server.query(self._queries[name])
         except SourceFault as fault:
             counts.fail(f"query {name!r}: {fault}")
             return []
         counts.rejected["warning"] += len(reply.warnings)
-        if reply.status != "success" or reply.data.result_type != "vector":
-            said = reply.error or f"it returns a {reply.data.result_type}, not a vector"
+        if said := reply.problem:
             counts.fail(f"query {name!r}: {said}; correct it in the configuration", "query")
             return []
         return reply.data.result
-
-    async def _query(self, expression: str) -> _Reply:
-        pieces: list[bytes] = []
-        headers = {"Content-Type": "application/x-www-form-urlencoded"}
-        headers |= token(self._plan.token_file)
-        body = urlencode({"query": expression, "timeout": f"{self._plan.timeout_s:g}s"}).encode()
-        await self._lines.fetch(self._address, pieces.append, self._limits, headers, body)
-        try:
-            return _replies.decode(b"".join(pieces))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise SourceFault(f"the answer is not valid Prometheus output: {error}") from error

@@ -1,0 +1,89 @@
+"""Goals: what a placement costs in units, and how a profile chooses by them.
+
+A profile has levels. A level is one goal, or the sum of several in money. The nodes within the
+tolerance of the best one go on to the next level, and the scores of the profile choose among those
+that are left. So a level with a small tolerance decides before anything below it.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask, NodeScores
+from fairlead.cluster.aspects import EVERYTHING, Aspect
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.goals import GoalUnit
+from fairlead.model.pods import PodRequest
+from fairlead.plugins.api import HIGHEST_SCORE, Goal, pod_keys_of
+
+#: How far nodes of one level stay below those of the next.
+_NEARLY = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class GoalLevel:
+    """Goals that are added up, each multiplied by its rate."""
+
+    goals: tuple[tuple[Goal, float], ...]
+    #: Nodes are as good as the best within this share of it, and this much.
+    tolerance: float = 0.0
+    slack: float = 0.0
+
+    @property
+    def unit(self) -> GoalUnit:
+        """Of the sum: that of its goal, or money."""
+        return self.goals[0][0].unit if len(self.goals) == 1 else GoalUnit.MONEY
+
+    def total(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+        if len(self.goals) == 1:
+            return self.goals[0][0].count(request, nodes)
+        total = np.zeros(len(nodes))
+        for goal, rate in self.goals:
+            total += rate * goal.count(request, nodes)
+        return total
+
+    def limit(self, best: float) -> float:
+        return best * (1.0 + self.tolerance) + self.slack
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """The goals of a profile as one score, which outweighs its other scores."""
+
+    levels: tuple[GoalLevel, ...] = ()
+    name: ClassVar[str] = "Goals"
+    #: Some pod comes or goes with almost every decision, and then all nodes are compared again.
+    reads: ClassVar[Aspect] = EVERYTHING
+
+    def applies_as_score(self, request: PodRequest, nodes: Nodes) -> bool:
+        return bool(self.levels)
+
+    def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
+        """All points for nodes that are within the tolerance of every level."""
+        scores, alive = np.zeros(len(nodes)), left
+        step = HIGHEST_SCORE / max(1, len(self.levels))
+        for number, level in enumerate(self.levels):
+            total = level.total(request, nodes)
+            among = total[alive]
+            limit = level.limit(float(among.min()))
+            out = alive & (total > limit)
+            if not out.any():
+                continue
+            worst = float(among.max())
+            nearness = (worst - total[out]) / max(worst - limit, 1e-12)
+            scores[out] = step * (number + _NEARLY * nearness)
+            alive = alive & ~out
+        scores[alive] = HIGHEST_SCORE
+        return scores
+
+    @property
+    def all(self) -> tuple[Goal, ...]:
+        """Each goal once, in order."""
+        found = {goal.name: goal for level in self.levels for goal, _ in level.goals}
+        return tuple(found.values())
+
+    @property
+    def pod_keys(self) -> tuple[str, ...]:
+        """Labels and annotations of pods that some goal reads."""
+        return tuple(dict.fromkeys(key for goal in self.all for key in pod_keys_of(goal)))

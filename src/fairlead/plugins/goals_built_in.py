@@ -1,0 +1,115 @@
+"""The goals that Fairlead brings along: money, lost time, watts and carbon."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask, NodeScores
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.goals import GoalUnit
+from fairlead.model.gpus import WHOLE
+from fairlead.model.node_figures import Figure
+from fairlead.model.pods import PodRequest
+from fairlead.model.quantities import CPU, MEMORY
+from fairlead.plugins.api import Goal
+from fairlead.plugins.gaps import asked_gpus, gpu_count, parts
+
+_TAKEN = Aspect.ALLOCATABLE | Aspect.DEVICES
+_W_PER_KW = 1000.0
+
+
+def share_of_node(request: PodRequest, nodes: Nodes) -> NodeScores:
+    """The part of each node that the pod takes: the largest of GPUs, cpu and memory; 0 to 1."""
+    share = np.zeros(len(nodes))
+    for resource in (CPU, MEMORY):
+        amount = request.amount(resource)
+        if amount:
+            share = np.maximum(share, amount / np.maximum(nodes.allocatable(resource), 1))
+    ask = asked_gpus(request)
+    if ask is not None:
+        each = parts(ask, nodes).max(axis=1) if ask.by_memory else ask.milli
+        taken = ask.gpus * (WHOLE if ask.whole else each)
+        share = np.maximum(share, taken / np.maximum(gpu_count(nodes) * WHOLE, 1))
+    return np.minimum(share, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class PodCost:
+    """The part of the node's price that the pod takes."""
+
+    name: ClassVar[str] = "Cost"
+    unit: ClassVar[GoalUnit] = GoalUnit.MONEY
+    reads: ClassVar[Aspect] = _TAKEN | Aspect.FIGURES
+
+    def count(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+        return nodes.figure(Figure.PRICE) * share_of_node(request, nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedCost:
+    """The rest of the price of a node that no other pod uses, and that could be removed."""
+
+    #: A node without GPUs is unused if less than this part of its cpu is requested.
+    unused_below: float = 0.1
+    name: ClassVar[str] = "UnusedCost"
+    unit: ClassVar[GoalUnit] = GoalUnit.MONEY
+    reads: ClassVar[Aspect] = _TAKEN | Aspect.FIGURES | Aspect.USAGE
+
+    def count(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+        rest = nodes.figure(Figure.PRICE) * (1.0 - share_of_node(request, nodes))
+        return np.where(self._unused(nodes), rest, 0.0)
+
+    def _unused(self, nodes: Nodes) -> NodeMask:
+        gpus, (free, _) = gpu_count(nodes), nodes.free_gpus()
+        cpu = nodes.requested(CPU) < self.unused_below * nodes.allocatable(CPU)
+        unused: NodeMask = np.where(gpus > 0, free >= gpus * WHOLE, cpu)
+        return unused
+
+
+@dataclass(frozen=True, slots=True)
+class LostTime:
+    """What interruptions of spot capacity cost a pod: how often, and what each of them loses."""
+
+    interruptions_per_hour: float = 0.05
+    lost_s: float = 600.0
+    name: ClassVar[str] = "LostTime"
+    unit: ClassVar[GoalUnit] = GoalUnit.TIME_LOST
+    reads: ClassVar[Aspect] = Aspect.LABELS
+
+    def count(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+        return np.where(nodes.spot(), self.interruptions_per_hour * self.lost_s, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Watts:
+    """The part of the node's power that the pod takes."""
+
+    name: ClassVar[str] = "Watts"
+    unit: ClassVar[GoalUnit] = GoalUnit.POWER
+    reads: ClassVar[Aspect] = _TAKEN | Aspect.FIGURES
+
+    def count(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+        return nodes.figure(Figure.WATTS) * share_of_node(request, nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Carbon:
+    """What generating that power emits, where the node is."""
+
+    #: Power of the whole site for each watt of its nodes.
+    pue: float = 1.2
+    name: ClassVar[str] = "Carbon"
+    unit: ClassVar[GoalUnit] = GoalUnit.CARBON
+    reads: ClassVar[Aspect] = _TAKEN | Aspect.FIGURES
+
+    def count(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+        kilowatts = nodes.figure(Figure.WATTS) * share_of_node(request, nodes) / _W_PER_KW
+        return kilowatts * nodes.figure(Figure.CARBON) * self.pue
+
+
+GOALS: Mapping[str, type[Goal]] = {
+    kind.name: kind for kind in (PodCost, UnusedCost, LostTime, Watts, Carbon)
+}

@@ -1,0 +1,1 @@
+"""Sources of figures about nodes: what they cost, draw and emit."""
