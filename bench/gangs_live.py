@@ -10,8 +10,10 @@ controllers do not run.
 seconds until the first pod says why it waits, and CPU and writes of the 20 s after that.
 "many": gangs of 8 on as many nodes, created as fast as the API server takes them; seconds from the
 first creation, and from the last one, to the last bind, and CPU until then.
-This has a control plane of its own for each side, and ends `--limit` seconds after the last
-creation: then the pods that are bound by then count.
+"waiting": the same pods are there, and then their PodGroups are created, so that the API server has
+little else to do; seconds from the first PodGroup to the last bind, and pods a second.
+These two have a control plane of their own for each side, and end `--limit` seconds after the last
+creation, or the first PodGroup: then the pods that are bound by then count.
 """
 
 import argparse
@@ -50,7 +52,7 @@ GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
 SERVED = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
 #: Of the impossible gang: pods, nodes that fit, and how long it is watched.
 LARGE, FITTING, QUIET_S = 80, 49, 20.0
-PARTS = ("whole", "impossible", "many")
+PARTS = ("whole", "impossible", "many", "waiting")
 #: Pods of each of many gangs.
 SMALL = 8
 #: As Volcano's chart writes it.
@@ -111,11 +113,12 @@ def _measured(options: argparse.Namespace) -> list[dict[str, Any]]:
                     if "impossible" in parts:
                         one |= _impossible(plane, side)
                     found.append(one)
-    for side in sides if "many" in parts and options.gangs else ():
-        with _plane(options.gangs) as plane:
-            one = _many(plane, side, options.gangs, options.limit)
-        say(f"{side}: {one}")
-        found.append({"side": side, **one})
+    for part, measure in (("many", _many), ("waiting", _waiting)):
+        for side in sides if part in parts and options.gangs else ():
+            with _plane(options.gangs) as plane:
+                one = measure(plane, side, options.gangs, options.limit)
+            say(f"{side}: {one}")
+            found.append({"side": side, **one})
     return found
 
 
@@ -196,7 +199,7 @@ def _many(plane: ControlPlane, side: str, gangs: int, limit_s: float) -> dict[st
     admin, pods = str(plane.kubeconfig_for()), gangs * SMALL
     with _scheduling(plane, side) as process, bind_times(admin) as times:
         cpu_s, begun_s = process.cpu_seconds(), time.monotonic()
-        _create_many(admin, side, gangs)
+        _create_many(admin, side, [f"many-{next(_numbers)}" for _ in range(gangs)])
         created_s = time.monotonic()
         found = _awaited(times, pods, created_s + limit_s)
         cpu_s = process.cpu_seconds() - cpu_s
@@ -205,18 +208,34 @@ def _many(plane: ControlPlane, side: str, gangs: int, limit_s: float) -> dict[st
             "many_cpu_ms_per_pod": 1000 * cpu_s / len(found)}  # fmt: skip
 
 
-def _create_many(admin: str, side: str, gangs: int) -> None:
+def _waiting(plane: ControlPlane, side: str, gangs: int, limit_s: float) -> dict[str, float]:
+    say(f"{side}: {gangs} gangs of {SMALL} that wait for their PodGroups")
+    admin, pods = str(plane.kubeconfig_for()), gangs * SMALL
     names = [f"many-{next(_numbers)}" for _ in range(gangs)]
+    with _scheduling(plane, side) as process, bind_times(admin) as times:
+        _create_many(admin, side, names, groups=False)
+        _settle(process, side)
+        cpu_s, begun_s = process.cpu_seconds(), time.monotonic()
+        _create_many(admin, side, names, pods=False)
+        found = _awaited(times, pods, begun_s + limit_s)
+        cpu_s = process.cpu_seconds() - cpu_s
+    return {"waiting_bound": len(found), "waiting_s": found[-1] - begun_s,
+            "waiting_pods_per_s": len(found) / (found[-1] - begun_s),
+            "waiting_cpu_ms_per_pod": 1000 * cpu_s / len(found)}  # fmt: skip
 
+
+def _create_many(
+    admin: str, side: str, names: list[str], *, groups: bool = True, pods: bool = True
+) -> None:
     async def create(client: Client, number: int) -> None:
-        bodies = [(_groups(side), _group_body(names[number], side, SMALL))]
-        first = number * SMALL
-        bodies += [(PODS, _pod(n, names[number], side, 1)) for n in range(first, first + SMALL)]
+        bodies = [(_groups(side), _group_body(names[number], side, SMALL))] if groups else []
+        members = range(number * SMALL, (number + 1) * SMALL) if pods else ()
+        bodies += [(PODS, _pod(n, names[number], side, 1)) for n in members]
         for path, body in bodies:
             reply = await client.request("POST", path, body=json.dumps(body).encode())
             assert reply.status == 201, reply.message
 
-    asyncio.run(for_all(admin, create, gangs))
+    asyncio.run(for_all(admin, create, len(names)))
 
 
 def _awaited(times: list[float], pods: int, until_s: float) -> list[float]:
