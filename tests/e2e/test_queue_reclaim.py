@@ -46,8 +46,8 @@ def test_victims_that_end_slowly_are_evicted_once_and_their_room_is_held(
     """Another scheduler evicts more while the first victims end, or gives their room to a third."""
     create_nodes(["slow"], allocatable={GPU: "8"})
     with queue_crds.installed(control_plane):
-        queue_crds.create(control_plane, "red")
-        queue_crds.create(control_plane, "blue", guaranteed={GPU: 4})
+        for name in ("red", "blue"):
+            queue_crds.create(control_plane, name, guaranteed={GPU: 4})
         queue_crds.create(control_plane, "green", preemption={"reclaim": "Never"})
         access = control_plane.kubeconfig_for()
         with fairlead(control_plane, kubeconfig=access):
@@ -64,7 +64,7 @@ def test_victims_that_end_slowly_are_evicted_once_and_their_room_is_held(
             for name in victims[:-1]:
                 pods.delete(name)
             late = members(pods, "late", "blue", count=1)
-            pods.wait_refused(late[0])
+            pods.wait_refused(late[0])  # blue has no more than the room that is held for its gang
             assert leaving(pods, red) == victims[-1:], "nothing else is evicted meanwhile"
             assert not pods.node("third")
             assert not any(pods.node(name) for name in blue), "whole, or not at all"

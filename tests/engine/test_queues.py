@@ -543,6 +543,15 @@ def test_an_engine_that_begins_again_counts_the_same() -> None:
     assert SCHEDULER in scene.engine.schedulers
 
 
+def test_shares_are_right_from_the_first_decision_on() -> None:
+    """Pods that run may be seen before their queue, and before queues are known to be served."""
+    scene = Scene(a_queue("blue"), served=False)
+    see(scene.engine, *(a_pod(f"{n}", gpus=1, queue="fairlead/red", node="n1") for n in range(16)))
+    assert dict(scene.report("blue").fair_share)[GPUS] == 0
+    scene.show(a_queue("red"))
+    assert dict(scene.report("red").fair_share)[GPUS] == 16000
+
+
 # -- statuses --------------------------------------------------------------------------------
 
 

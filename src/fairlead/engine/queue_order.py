@@ -90,7 +90,7 @@ class QueueOrdering:
             del self._namespaces[key, pod.namespace]
 
     def spec_changed(self, old: QueueSpec | None, new: QueueSpec) -> None:
-        self._looked_s = float("-inf")
+        self.look_again()
         self.shares.spec_changed(new.key)
         if self._pool is not None:
             self._pool.touch(new.key)
@@ -114,6 +114,10 @@ class QueueOrdering:
         """Units may belong to other queues than before."""
         if self._pool is not None:
             self._pool.sort_again()
+
+    def look_again(self) -> None:
+        """What the cluster has for queues is to be looked at before the next decision."""
+        self._looked_s = float("-inf")
 
     def look(self, now: float) -> bool:
         """At what the cluster has, and at past use; not too often. Whether it has more or less."""

@@ -302,22 +302,23 @@ class Queues:
         self._look_at_changed()
         while self._tried:
             self._touch(self._tried.pop())
-        if self.order.look(self._now) and self.order.not_lent:
-            self._free(*self._queue.held_back)  # there is more or less beside what is kept
         if self._relisted:
             beneath = (key for above in self._relisted for key in self.tree.beneath(above))
             self._count_again({None, "", *self._relisted, *beneath})
             self._relisted.clear()
-        if not self._unresolved:
-            return
-        self._unresolved = False
-        self._count_again(None)
-        self._show_pending()
-        self.order.sort_again()
-        self._requeuer.sort_again()
+        unresolved, self._unresolved = self._unresolved, False
+        if unresolved:
+            self._count_again(None)
+            self._show_pending()
+        if self.order.look(self._now) and self.order.not_lent:
+            self._free(*self._queue.held_back)  # there is more or less beside what is kept
+        if unresolved:
+            self.order.sort_again()
+            self._requeuer.sort_again()
 
     def _count_again(self, tenants: Collection[str | None] | None) -> None:
         """Pods that are counted for these queues may belong to others; None: for any."""
+        self.order.look_again()  # what no queue uses is not divided among queues
         for held in list(self._cluster.holdings.values()):
             if tenants is not None and held.tenant not in tenants:
                 continue
