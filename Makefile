@@ -16,7 +16,7 @@ run: setup ## a whole simulated GPU cluster with a live view (ARGS="--nodes 30" 
 	@$(VENV)/fairlead up $(ARGS)
 
 test: setup ## all tests, on a real kube-apiserver and etcd
-	@$(VENV)/python controlplane/build.py --with helm,prometheus,device-cel
+	@$(VENV)/python controlplane/build.py --with helm,prometheus,device-cel,dra-allocator,dra-allocator-1.37
 	@scripts/tests.sh
 
 test-1.37: setup ## the tests that need a kube-apiserver, on one of Kubernetes 1.37 (ARGS="-k oracle")

@@ -118,6 +118,8 @@ PARTS = {
             "volcano.sh/volcano",
         ),
         Part("device-cel", "device-cel", ".", "k8s.io/dynamic-resource-allocation"),
+        Part("dra-allocator", "dra-allocator", ".", "k8s.io/dynamic-resource-allocation"),
+        Part("dra-allocator-1.37", "dra-allocator-1.37", ".", "k8s.io/dynamic-resource-allocation"),
     )
 }
 #: What a node runs, beside runc (packages.py): for `make test-node`.
@@ -131,7 +133,7 @@ PEER_PARTS = tuple(part.name for part in PARTS.values() if part.definitions)
 #: Schedulers of other projects: for bench/gangs_live.py.
 BENCH_PARTS = ("vc-scheduler",)
 #: Packages of Kubernetes as programs, which tests compare ours with.
-COMPARED_PARTS = ("device-cel",)
+COMPARED_PARTS = ("device-cel", "dra-allocator", "dra-allocator-1.37")
 DEFAULT_PARTS = tuple(
     name
     for name in PARTS

@@ -37,7 +37,13 @@ BUILD = Path(__file__).parents[1] / "controlplane" / "build.py"
 PROGRAMS = {"up", "start", "builder", "embedded_plane"}
 PLANES = {"control_plane", "new_control_plane", "embedded_plane"}
 #: Parts that are built for tests with these fixtures alone.
-EXTRA_PARTS = {"helm": "helm", "prometheus": "prometheus", "device_cel": "device-cel"}
+EXTRA_PARTS = {
+    "helm": "helm",
+    "prometheus": "prometheus",
+    "device_cel": "device-cel",
+    "dra_allocator": "dra-allocator",
+    "dra_allocator_1_37": "dra-allocator-1.37",
+}
 Plane = TypeVar("Plane")
 
 

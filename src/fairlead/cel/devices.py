@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 from fairlead.cel.errors import CelEvaluationError
 from fairlead.cel.units import quantity_value, version_of
 from fairlead.cel.values import Amount, DomainMap, Value
-from fairlead.model.devices import AttributeValue, VersionText
+from fairlead.model.devices import AttributeValue, Exact, VersionText
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class DeviceInput:
 def device_input(
     driver: str,
     attributes: Mapping[str, AttributeValue],
-    capacity: Mapping[str, str],
+    capacity: Mapping[str, str | Exact],
     *,
     allow_multiple_allocations: bool = False,
 ) -> DeviceInput:
@@ -32,18 +33,19 @@ def device_input(
             _put(by_domain, driver, name, _converted(attribute))
         except CelEvaluationError as reason:
             error = error or f"attribute {name}: {reason}"
-    for name, text in capacity.items():
+    for name, amount in capacity.items():
         try:
-            _put(amounts, driver, name, quantity_value(text))
+            value = quantity_value(amount) if isinstance(amount, str) else Amount(Fraction(amount))
+            _put(amounts, driver, name, value)
         except CelEvaluationError as reason:
             error = error or f"capacity {name}: {reason}"
-    value = {
+    device = {
         "driver": driver,
         "allowMultipleAllocations": allow_multiple_allocations,
         "attributes": by_domain,
         "capacity": amounts,
     }
-    return DeviceInput(value, error)
+    return DeviceInput(device, error)
 
 
 def _put(maps: DomainMap, driver: str, name: str, value: Value | Amount) -> None:

@@ -33,6 +33,17 @@ class Behaviour:
     compares_group_priority: bool = False
     #: The metrics call a pending pod `UnscheduledPod`, and `TargetPod` where it changed itself.
     tells_target_pods: bool = False
+    #: Counter sets of a pool concern only the nodes that their slices serve.
+    counters_of_served_nodes: bool = False
+    #: A distinct attribute differs within one request, too.
+    distinct_within_request: bool = False
+    #: All devices: those with enough capacity in all, not those with enough left; amounts that
+    #: make no sense are errors; shares that consume nothing share their counters.
+    strict_capacity: bool = False
+    #: A configuration is in an allocation once, and names no requests where it is for all.
+    merges_device_configs: bool = False
+    #: Errors of selectors name the device, and those about too many devices the request.
+    names_failing_devices: bool = False
 
     @property
     def name(self) -> str:
@@ -53,6 +64,11 @@ KUBERNETES_1_37 = replace(
     refuses_missing_drivers=True,
     compares_group_priority=True,
     tells_target_pods=True,
+    counters_of_served_nodes=True,
+    distinct_within_request=True,
+    strict_capacity=True,
+    merges_device_configs=True,
+    names_failing_devices=True,
 )
 #: Oldest first.
 KNOWN = (KUBERNETES_1_36, KUBERNETES_1_37)

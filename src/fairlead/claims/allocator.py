@@ -1,0 +1,86 @@
+"""Devices for the claims of a pod on a node: the ones that kube-scheduler would choose."""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from fairlead.claims.constraints import Constraint, constraint_of
+from fairlead.claims.errors import AllocationError, InvalidPools
+from fairlead.claims.inventory import DeviceInventory
+from fairlead.claims.requests import Preparation
+from fairlead.claims.results import claim_allocation
+from fairlead.claims.search import DeviceSearch
+from fairlead.claims.trial_state import TrialState
+from fairlead.claims.usage import DeviceUsage
+from fairlead.model.claims import Allocation, DeviceId, ResourceClaim
+from fairlead.model.devices import DeviceClass
+
+#: Steps of one search: kube-scheduler stops after ten seconds, this after some tenths of a second.
+STEP_LIMIT = 20_000
+
+
+class Allocator:
+    """Pure: it reads slices, classes and usage, and changes nothing but the count of its steps."""
+
+    def __init__(
+        self,
+        inventory: DeviceInventory,
+        classes: Mapping[str, DeviceClass],
+        usage: DeviceUsage,
+        step_limit: int = STEP_LIMIT,
+    ) -> None:
+        self._inventory, self._classes, self._usage = inventory, classes, usage
+        self._step_limit = step_limit
+        #: All steps of all searches: the work that was done.
+        self.steps = 0
+
+    def allocate(
+        self,
+        node: str,
+        labels: Mapping[str, str],
+        claims: Sequence[ResourceClaim],
+        blocked: AbstractSet[DeviceId] = frozenset(),
+    ) -> tuple[Allocation, ...] | None:
+        """One allocation for each claim; None: there are not enough devices.
+
+        `blocked` devices are in use by something that is not a claim. Raises AllocationError, which
+        concerns all nodes, and InvalidPools, which concerns this one.
+        """
+        rules = self._inventory.behaviour
+        pools = self._inventory.pools(node, labels)
+        preparation = Preparation(self._classes, pools, self._usage, rules, node, labels)
+        requests = []
+        constraints = []
+        for claim in claims:
+            requests.append(preparation.claim(claim))
+            constraints.append(self._constraints(claim))
+        state = TrialState(self._usage, blocked, rules, constraints)
+        search = DeviceSearch(preparation, state, requests, self._step_limit)
+        try:
+            found = search.run()
+        finally:
+            self.steps += search.steps
+        if not found:
+            if any(pool.invalid for pool in pools):
+                raise InvalidPools
+            return None
+        return tuple(
+            claim_allocation(
+                claim,
+                [each[search.taken[number, place]] for place, each in enumerate(requests[number])],
+                state.choices[number],
+                node,
+                merges=rules.merges_device_configs,
+            )
+            for number, claim in enumerate(claims)
+        )
+
+    def _constraints(self, claim: ResourceClaim) -> list[Constraint]:
+        forgetful = not self._inventory.behaviour.distinct_within_request
+        found: list[Constraint] = []
+        for number, spec in enumerate(claim.constraints):
+            constraint = constraint_of(spec, forgetful=forgetful)
+            if constraint is None:
+                text = "empty constraint (unsupported constraint type?)"
+                raise AllocationError(f"claim {claim.key}, constraint #{number}: {text}")
+            found.append(constraint)
+        return found

@@ -1,0 +1,118 @@
+"""All slices of the cluster, and the pools of each node, assembled when they are asked for."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from fairlead.claims.pools import DevicePool, PoolKey, assembled, is_relevant
+from fairlead.claims.sharing import SharedParts
+from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
+from fairlead.model.devices import ResourceSlice
+
+_Key = TypeVar("_Key")
+#: Nodes whose pools are kept assembled.
+_MOST_NODES = 8192
+
+
+@dataclass(slots=True)
+class _NodePools:
+    """The pools of a node, and the labels that they were assembled for."""
+
+    labels: Mapping[str, str]
+    pools: list[DevicePool]
+
+
+class DeviceInventory:
+    """Slices come and go; `pools` says what a node can use."""
+
+    def __init__(self, behaviour: Behaviour = KUBERNETES_1_36) -> None:
+        self.behaviour = behaviour
+        self._slices: dict[str, ResourceSlice] = {}
+        self._by_pool: defaultdict[PoolKey, dict[str, ResourceSlice]] = defaultdict(dict)
+        self._by_node: defaultdict[str, dict[str, ResourceSlice]] = defaultdict(dict)
+        #: Slices with devices that are not of one node.
+        self._shared: dict[str, ResourceSlice] = {}
+        #: Pools with counters that cannot be used: all nodes see them, in 1.36.
+        self._unusable: dict[PoolKey, DevicePool] = {}
+        self._assembled: dict[str, _NodePools] = {}
+        self._parts = SharedParts()
+
+    def __len__(self) -> int:
+        return len(self._slices)
+
+    def slices(self) -> Iterable[ResourceSlice]:
+        return self._slices.values()
+
+    def put(self, part: ResourceSlice) -> None:
+        """A slice is new, or has changed."""
+        self.remove(part.name)
+        part = self._parts.shared(part)
+        self._slices[part.name] = part
+        self._by_pool[part.driver, part.pool][part.name] = part
+        if part.nodes.node_name:
+            self._by_node[part.nodes.node_name][part.name] = part
+        elif not part.counter_sets:
+            self._shared[part.name] = part
+        self._pool_changed((part.driver, part.pool), part)
+
+    def remove(self, name: str) -> None:
+        part = self._slices.pop(name, None)
+        if part is None:
+            return
+        key = part.driver, part.pool
+        _drop(self._by_pool, key, name)
+        _drop(self._by_node, part.nodes.node_name, name)
+        self._shared.pop(name, None)
+        self._pool_changed(key, part)
+
+    def pools(self, node: str, labels: Mapping[str, str]) -> list[DevicePool]:
+        """The pools of the node, in the order in which devices are tried."""
+        known = self._assembled.get(node)
+        if known is None or (self._shared and known.labels != labels):
+            if len(self._assembled) >= _MOST_NODES:
+                self._assembled.clear()
+            known = _NodePools(labels, self._gathered(node, labels))
+            self._assembled[node] = known
+        if not self._unusable:
+            return known.pools
+        own = {pool.key for pool in known.pools}
+        foreign = [pool for key, pool in self._unusable.items() if key not in own]
+        return sorted((*known.pools, *foreign), key=lambda pool: pool.rank)
+
+    def _gathered(self, node: str, labels: Mapping[str, str]) -> list[DevicePool]:
+        of_node: defaultdict[PoolKey, list[ResourceSlice]] = defaultdict(list)
+        for part in (*self._by_node.get(node, {}).values(), *self._shared.values()):
+            if is_relevant(part, node, labels, all_counters=False):
+                of_node[part.driver, part.pool].append(part)
+        found = (self._pool(key, parts) for key, parts in of_node.items())
+        return sorted((pool for pool in found if pool is not None), key=lambda pool: pool.rank)
+
+    def _pool(self, key: PoolKey, relevant: list[ResourceSlice]) -> DevicePool | None:
+        every = self._by_pool[key].values()
+        if self.behaviour.counters_of_served_nodes:
+            return assembled(key, relevant, every)
+        names = {part.name for part in relevant}
+        counted = [part for part in every if part.counter_sets and part.name not in names]
+        return assembled(key, [*relevant, *counted], every)
+
+    def _pool_changed(self, key: PoolKey, part: ResourceSlice) -> None:
+        every = self._by_pool.get(key, {}).values()
+        for each in (part, *every):
+            if each.nodes.node_name:
+                self._assembled.pop(each.nodes.node_name, None)
+            elif not each.counter_sets:
+                self._assembled.clear()
+        self._unusable.pop(key, None)
+        counted = [each for each in every if each.counter_sets]
+        if counted and not self.behaviour.counters_of_served_nodes:
+            pool = assembled(key, counted, every)
+            if pool is not None and (pool.incomplete or pool.invalid):
+                self._unusable[key] = pool
+
+
+def _drop(groups: dict[_Key, dict[str, ResourceSlice]], key: _Key, name: str) -> None:
+    group = groups.get(key, {})
+    group.pop(name, None)
+    if not group:
+        groups.pop(key, None)

@@ -1,0 +1,153 @@
+"""Pools: the slices of one driver and pool name that a node can use."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fairlead.claims.nodes import serves
+from fairlead.claims.selecting import Answer, DeviceSelection
+from fairlead.model.claims import DeviceId
+from fairlead.model.devices import CounterSet, Device, Exact, ResourceSlice
+
+PoolKey = tuple[str, str]
+Counters = dict[tuple[str, str], Exact]
+
+
+@dataclass(slots=True, eq=False)
+class DeviceCandidate:
+    """A device that a node can use."""
+
+    key: DeviceId
+    device: Device
+    slice: ResourceSlice
+    pool: "DevicePool"
+    #: What selectors said of it.
+    answers: dict[DeviceSelection, Answer] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class DevicePool:
+    """A pool as one node sees it. Without devices where it is incomplete or invalid."""
+
+    key: PoolKey
+    incomplete: bool = False
+    #: Why it cannot be used.
+    invalid: str = ""
+    candidates: list[DeviceCandidate] = field(default_factory=list)
+    #: Counters by set and name.
+    counters: Counters = field(default_factory=dict)
+    #: Devices of the pool that consume counters: here, and on other nodes.
+    consumers: list[Device] = field(default_factory=list)
+
+    @property
+    def rank(self) -> tuple[bool, PoolKey]:
+        """Pools with binding conditions are the last choice."""
+        forms = (candidate.device.form for candidate in self.candidates)
+        return any(form.binding_conditions is not None for form in forms), self.key
+
+    def __str__(self) -> str:
+        return "/".join(self.key)
+
+
+def is_relevant(
+    part: ResourceSlice, name: str, labels: Mapping[str, str], *, all_counters: bool
+) -> bool:
+    """Whether the node may use the slice; counter sets concern all nodes in 1.36."""
+    if all_counters and part.counter_sets:
+        return True
+    nodes = part.nodes
+    if nodes.node_name or nodes.all_nodes or nodes.terms is not None:
+        return serves(nodes, name, labels)
+    if not part.per_device:
+        return False
+    each = (device.form.nodes for device in part.devices)
+    return any(nodes is not None and serves(nodes, name, labels) for nodes in each)
+
+
+def newest(slices: Sequence[ResourceSlice]) -> list[ResourceSlice]:
+    """The slices of the highest generation."""
+    last = max(part.generation for part in slices)
+    return [part for part in slices if part.generation == last]
+
+
+def assembled(
+    key: PoolKey, relevant: Sequence[ResourceSlice], every: Iterable[ResourceSlice]
+) -> DevicePool | None:
+    """The pool from its slices for a node, and from all of them; None: about to be replaced."""
+    every = list(every)
+    if problem := next((part.problem for part in every if part.problem), ""):
+        return DevicePool(key, invalid=problem)
+    here = newest(relevant)
+    if len(here) == here[0].slice_count:
+        return _built(key, here, [])
+    generation = here[0].generation
+    whole = [part for part in every if part.generation >= generation]
+    if any(part.generation > generation for part in whole):
+        return None
+    if len(whole) != here[0].slice_count:
+        return DevicePool(key, incomplete=True)
+    names = {part.name for part in here}
+    return _built(key, here, [part for part in whole if part.name not in names])
+
+
+def _built(key: PoolKey, here: list[ResourceSlice], elsewhere: list[ResourceSlice]) -> DevicePool:
+    here = sorted(here, key=lambda part: part.name)
+    counted = [part for part in (*here, *elsewhere) if part.counter_sets]
+    offering = [part for part in here if not part.counter_sets]
+    pool = DevicePool(key)
+    devices = [device for part in offering for device in part.devices]
+    others = [device for part in elsewhere for device in part.devices]
+    pool.invalid = (
+        _repeated_device(devices)
+        or _repeated_set(counted)
+        or _unknown_counter(counted, (*devices, *others))
+    )
+    if not pool.invalid:
+        pool.counters = {
+            (known.name, name): value
+            for part in counted
+            for known in part.counter_sets
+            for name, value in known.counters
+        }
+        pool.consumers = [device for device in (*devices, *others) if device.form.consumes]
+        pool.candidates = [
+            DeviceCandidate(DeviceId(*key, device.name), device, part, pool)
+            for part in offering
+            for device in part.devices
+        ]
+    return pool
+
+
+def _repeated_device(devices: list[Device]) -> str:
+    names: set[str] = set()
+    for device in devices:
+        if device.name in names:
+            return f"duplicate device name {device.name}"
+        names.add(device.name)
+    return ""
+
+
+def _repeated_set(slices: list[ResourceSlice]) -> str:
+    names: set[str] = set()
+    for counter_set in (each for part in slices for each in part.counter_sets):
+        if counter_set.name in names:
+            return f"duplicate counter set name {counter_set.name}"
+        names.add(counter_set.name)
+    return ""
+
+
+def _unknown_counter(slices: list[ResourceSlice], devices: Sequence[Device]) -> str:
+    known = {each.name: dict(each.counters) for part in slices for each in part.counter_sets}
+    checked: set[int] = set()
+    for device in devices:
+        for use in device.form.consumes:
+            if id(use) not in checked and (text := _unknown(use, known)):
+                return text
+            checked.add(id(use))
+    return ""
+
+
+def _unknown(use: CounterSet, known: Mapping[str, Mapping[str, Exact]]) -> str:
+    if use.name not in known:
+        return f"counter set {use.name} not found"
+    missing = [name for name, _ in use.counters if name not in known[use.name]]
+    return f"counter {missing[0]} not found in counter set {use.name}" if missing else ""

@@ -1,0 +1,191 @@
+"""Requests of claims, ready for the search: checked, with their class, and All expanded."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fairlead.claims.capacity import Amounts, consumed, fits
+from fairlead.claims.errors import AllocationError
+from fairlead.claims.nodes import serves
+from fairlead.claims.pools import DeviceCandidate, DevicePool
+from fairlead.claims.selecting import Answer, DeviceSelection, SelectorFault
+from fairlead.claims.usage import DeviceUsage
+from fairlead.model.behaviour import Behaviour
+from fairlead.model.claims import (
+    ALL_DEVICES,
+    EXACT_COUNT,
+    MOST_DEVICES,
+    DeviceNeed,
+    DeviceRequest,
+    ResourceClaim,
+)
+from fairlead.model.devices import DeviceClass, DeviceTaint, DeviceToleration
+
+_BLOCKING = ("NoSchedule", "NoExecute")
+
+
+@dataclass(slots=True, eq=False)
+class WantedDevices:
+    """A request, or one of its alternatives."""
+
+    #: "namespace/name" of the claim.
+    claim: str
+    request: str
+    #: Name of the alternative; "" without alternatives.
+    alternative: str
+    need: DeviceNeed
+    known_class: DeviceClass
+    selection: DeviceSelection
+    count: int
+    #: Exactly these, for All.
+    every: list[DeviceCandidate] | None = None
+    _amounts: dict[int, Amounts | None] = field(default_factory=dict)
+    _tolerated: dict[int, bool] = field(default_factory=dict)
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.request}/{self.alternative}" if self.alternative else self.request
+
+    @property
+    def own_name(self) -> str:
+        """What kube-scheduler calls it in errors."""
+        return self.alternative or self.request
+
+    def selects(self, candidate: DeviceCandidate) -> Answer:
+        """Whether selectors choose the device."""
+        said = candidate.answers.get(self.selection)
+        if said is None:
+            said = self.selection.answer(candidate.key.driver, candidate.device)
+            candidate.answers[self.selection] = said
+        return said
+
+    def amounts(self, candidate: DeviceCandidate, rules: Behaviour) -> Amounts | None:
+        """What it consumes of the device's capacities; None: the device has not enough."""
+        form = candidate.device.form
+        known = id(form)
+        if known not in self._amounts:
+            wanted = self.need.capacity
+            self._amounts[known] = consumed(form, wanted, strict=rules.strict_capacity)
+        return self._amounts[known]
+
+    def tolerates(self, candidate: DeviceCandidate) -> bool:
+        """Whether taints of the device do not matter to it."""
+        taints = candidate.device.form.taints
+        if not taints:
+            return True
+        known = id(taints)
+        if known not in self._tolerated:
+            blocking = [taint for taint in taints if taint.effect in _BLOCKING]
+            tolerations = self.need.tolerations
+            self._tolerated[known] = all(_tolerated(taint, tolerations) for taint in blocking)
+        return self._tolerated[known]
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What requests are prepared from."""
+
+    classes: Mapping[str, DeviceClass]
+    pools: Sequence[DevicePool]
+    usage: DeviceUsage
+    rules: Behaviour
+    node: str
+    labels: Mapping[str, str]
+
+    def claim(self, claim: ResourceClaim) -> list[list[WantedDevices]]:
+        """Alternatives of each request, in order. Raises AllocationError."""
+        prepared: list[list[WantedDevices]] = []
+        total = 0
+        for request in claim.requests:
+            prepared.append(self._request(claim, request))
+            least = min(wanted.count for wanted in prepared[-1])
+            if self.rules.names_failing_devices and least > MOST_DEVICES - total:
+                text = f"adding {least} devices exceeds the claim limit of {MOST_DEVICES}"
+                where = f"claim {claim.key}, request {request.name}"
+                raise AllocationError(f"{where}: {text}, with {total} already accounted for")
+            total += least
+        if total > MOST_DEVICES:
+            text = f"number of requested devices {total} exceeds the claim limit of"
+            raise AllocationError(f"claim {claim.key}: {text} {MOST_DEVICES}")
+        return prepared
+
+    def _request(self, claim: ResourceClaim, request: DeviceRequest) -> list[WantedDevices]:
+        if request.first_available:
+            return [
+                self._wanted(claim, request.name, need.name, need)
+                for need in request.first_available
+            ]
+        if request.exactly is None:
+            where = f"claim {claim.key}, request {request.name}"
+            raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+        return [self._wanted(claim, request.name, "", request.exactly)]
+
+    def _wanted(
+        self, claim: ResourceClaim, request: str, alternative: str, need: DeviceNeed
+    ) -> WantedDevices:
+        where = f"claim {claim.key}, request {alternative or request}"
+        for number, selector in enumerate(need.selectors):
+            if selector is None:
+                text = "CEL expression empty (unsupported selector type?)"
+                raise AllocationError(f"{where}, selector #{number}: {text}")
+        if not need.class_name:
+            raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+        known = self.classes.get(need.class_name)
+        if known is None:
+            name = need.class_name
+            text = f'could not retrieve device class {name}: deviceclass.resource.k8s.io "{name}"'
+            raise AllocationError(f"{where}: {text} not found")
+        selection = DeviceSelection(known.name, known.selectors, need.selectors)
+        wanted = WantedDevices(claim.key, request, alternative, need, known, selection, need.count)
+        if need.mode == ALL_DEVICES:
+            wanted.every = self._every(where, wanted)
+            wanted.count = len(wanted.every)
+        elif need.mode != EXACT_COUNT:
+            raise AllocationError(f"{where}: unsupported count mode {need.mode}")
+        return wanted
+
+    def _every(self, where: str, wanted: WantedDevices) -> list[DeviceCandidate]:
+        found: list[DeviceCandidate] = []
+        for pool in self.pools:
+            if pool.incomplete or pool.invalid:
+                state = "being updated" if pool.incomplete else "invalid"
+                text = f"asks for all devices, but resource pool {pool} is currently {state}"
+                raise AllocationError(f"{where}: {text}")
+            for candidate in pool.candidates:
+                said = self.selectable(wanted, candidate)
+                if said and self._has_capacity(where, wanted, candidate):
+                    found.append(candidate)
+        return found
+
+    def selectable(self, wanted: WantedDevices, candidate: DeviceCandidate) -> bool:
+        """By selectors, and by the nodes that the device serves. Raises AllocationError."""
+        said = wanted.selects(candidate)
+        if isinstance(said, SelectorFault):
+            raise AllocationError(said.text(wanted.claim, candidate.key, self.rules))
+        if not said or not candidate.slice.per_device:
+            return said
+        nodes = candidate.device.form.nodes
+        return nodes is not None and serves(nodes, self.node, self.labels)
+
+    def _has_capacity(self, where: str, wanted: WantedDevices, candidate: DeviceCandidate) -> bool:
+        try:
+            amounts = wanted.amounts(candidate, self.rules)
+        except AllocationError as error:
+            text = f"checking capacity for device {candidate.key.device}"
+            raise AllocationError(f"{where}: {text}: {error}") from None
+        if amounts is None or self.rules.strict_capacity:
+            return amounts is not None
+        return fits(candidate.device.form, amounts, self.usage.consumed(candidate.key), {})
+
+
+def _tolerated(taint: DeviceTaint, tolerations: tuple[DeviceToleration, ...]) -> bool:
+    return any(_tolerates(toleration, taint) for toleration in tolerations)
+
+
+def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
