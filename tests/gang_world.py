@@ -16,6 +16,7 @@ from fairlead.engine.events import (
 )
 from fairlead.engine.in_flight import contradictions
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict, Instruction
+from fairlead.model.counted import CountedAsk, read_charges
 from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.pods import Pod
 from fairlead.queue.entries import Pool
@@ -35,6 +36,11 @@ def a_gang(name: str, count: int, minimum: int | None = None, **more: object) ->
         )
         for rank in range(count)
     ]
+
+
+def charged(bind: Bind) -> CountedAsk | None:
+    """What is read of the annotation that is written with the bind."""
+    return CountedAsk(charged=read_charges(bind.counted)) if bind.counted else None
 
 
 class GangWorld:
@@ -89,7 +95,7 @@ class GangWorld:
         if pod is None:
             self.tell(BindFailed(uid, BindProblem.GONE, "gone"))
         elif well:
-            self.pods[uid] = replace(pod, node=bind.node, grant=bind.grant)
+            self.pods[uid] = replace(pod, node=bind.node, grant=bind.grant, counted=charged(bind))
             self.tell(BindDone(uid))
             self.tell(PodSeen(self.pods[uid]))
         else:
@@ -125,7 +131,9 @@ class GangWorld:
         for uid, bind in list(self.binds.items()):
             del self.binds[uid]  # not sent, or carried out without a reply
             if uid in self.pods and len(uid) % 2:
-                self.pods[uid] = replace(self.pods[uid], node=bind.node, grant=bind.grant)
+                counted = charged(bind)
+                bound = replace(self.pods[uid], node=bind.node, grant=bind.grant, counted=counted)
+                self.pods[uid] = bound
         self.evictions.clear()
         for pod in self.pods.values():
             self.tell(PodSeen(pod))

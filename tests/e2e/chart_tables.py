@@ -220,6 +220,7 @@ SWITCHED = {
         "CustomResourceDefinition/schedulerepochs.fairlead.dev",
         "CustomResourceDefinition/queues.fairlead.dev",
         "CustomResourceDefinition/reservations.fairlead.dev",
+        "CustomResourceDefinition/countedresources.fairlead.dev",
     },
     "networkPolicy.enabled": {"NetworkPolicy/fairlead", "NetworkPolicy/fairlead-webhook"},
     "podDisruptionBudget.enabled": {

@@ -11,6 +11,7 @@ from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
 from fairlead.cluster.changes import ANYWHERE, ChangeLog
 from fairlead.cluster.charges import Charges
 from fairlead.cluster.columns import Columns
+from fairlead.cluster.counted_books import CountedBooks
 from fairlead.cluster.default_selectors import DefaultSelectors
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.eviction_rule import EvictionRule
@@ -70,6 +71,8 @@ class Cluster:
         self.charges = Charges(self)
         #: What each tenant holds; None while it is not counted.
         self.tenants: Tenants | None = None
+        #: Counted resources; None while there are none.
+        self.counted: CountedBooks | None = None
         self._evictable = PrioritySums(self.columns, below=True)
         self._on_node: dict[str, set[str]] = {}
         self._free_rows: list[int] = []
@@ -310,6 +313,8 @@ class Cluster:
             aspects |= Aspect.FIGURES
         if aspects & Aspect.DEVICES:
             self._count_tenants_on(node.name)
+        if self.counted is not None and aspects & (Aspect.DEVICES | Aspect.LABELS):
+            self.counted.node_changed(node.name)
         self.changes.add(row, aspects)
         self.improved.add(aspects)
         if aspects & Aspect.LABELS:
@@ -362,6 +367,8 @@ class Cluster:
             self.columns.pods.take(uid)
             self.storage.leave(uid)
         self.storage.node_changed(name)
+        if self.counted is not None:
+            self.counted.node_changed(name)
         self.topology.forget(name)
         self._free_rows.append(row)
         self.changes.add(row, EVERYTHING)
@@ -398,6 +405,8 @@ class Cluster:
         for kept in self.releasing.on(node.name):
             self.columns.devices.occupy(row, kept.holder, kept.grant)
         self._count_tenants_on(node.name)
+        if self.counted is not None:
+            self.counted.node_changed(node.name)
         self.nominations.node_came(node.name)
 
     def _mark_trust(self, name: str) -> None:
@@ -475,6 +484,8 @@ class Cluster:
         row = self.row_of.get(node)
         if row is not None and self.columns.put_gpus(row, self.node_at(row)):
             self._count_tenants_on(node)
+            if self.counted is not None:
+                self.counted.node_changed(node)
             self.changes.add(row, Aspect.DEVICES)
             self.improved.add(Aspect.DEVICES if improves else NOTHING)
 
@@ -493,6 +504,8 @@ class Cluster:
             self.reservations.unweighed.add(held.node)
         if self.tenants is not None:
             self.tenants.take(held)
+        if self.counted is not None:
+            self.counted.take(uid)
         if held.grant and held.grant.member:
             self.map_indices.leave(uid, held.grant.member)
         neighbours = self._on_node[held.node]
@@ -617,6 +630,8 @@ class Cluster:
             self.reservations.unweighed.add(held.node)
         if self.tenants is not None:
             self.tenants.put(held)
+        if self.counted is not None:
+            self.counted.put(held)
         if held.grant and held.grant.member:
             self.map_indices.take(held.pod.uid, held.grant.member)
         self._on_node.setdefault(held.node, set()).add(held.pod.uid)

@@ -3,6 +3,7 @@
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.bind_data import BindEncoder
 from fairlead.engine.instructions import Bind
+from fairlead.model.counted import written_charges
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
 
@@ -17,8 +18,15 @@ class Binds:
         inventory = self._cluster.inventory_of(node) if grant else None
         data = self._encode(pod, node, grant, inventory)
         return data.problem or Bind(
-            pod, node, data.annotations, grant, data.lock, self._queue_of(pod)
+            pod, node, data.annotations, grant, data.lock, self._queue_of(pod), self._counted(pod)
         )
+
+    def _counted(self, pod: Pod) -> str:
+        """The counted resources that the pod is charged with."""
+        books = self._cluster.counted
+        if books is None or pod.counted is None:
+            return ""
+        return written_charges(dict(books.charges_of(pod.uid)))
 
     def _queue_of(self, pod: Pod) -> str:
         """The queue that the pod is counted for."""

@@ -22,6 +22,7 @@ from fairlead.engine.binds import Binds
 from fairlead.engine.consolidation.allowance import MoveAllowance
 from fairlead.engine.consolidation.consolidation import Consolidation
 from fairlead.engine.consolidation.planning import Planning
+from fairlead.engine.counted import CountedResources
 from fairlead.engine.edits import edit_of, misspelling_of, queue_edit_of, run_time_problem_of
 from fairlead.engine.evictions import Evictions
 from fairlead.engine.extender_queries import ExtenderQueries
@@ -151,6 +152,14 @@ class Engine:
             self._requeuer,
             lambda: self.wall_offset_s,
             self.run_times.expected_s,
+        )
+        #: Licences, watts and other things of which there are so many in the cluster.
+        self.counted = CountedResources(
+            self.cluster,
+            self.queue,
+            self._placements,
+            self._requeuer,
+            self.utc_s,
         )
         self._evictions = Evictions(self.cluster, self.queue, self.in_flight, self._requeuer)
         self._binds = Binds(self.cluster, self._encode)
@@ -328,6 +337,10 @@ class Engine:
                 self.plans.advance_seen(reservation)
             case events.AdvanceGone(name):
                 self.plans.advance_gone(name)
+            case events.CountedSeen(resource):
+                self.counted.seen(resource, now)
+            case events.CountedGone(name):
+                self.counted.gone(name)
             case events.TopologySeen(key, topology):
                 self._gangs.topology_seen(key, topology, now)
             case events.HyperNodeSeen(name, hyper_node):
@@ -388,6 +401,8 @@ class Engine:
         made = [*self._gangs.tend(now), *self.queues.tend(now, wall_s)]
         if self.plans.advance:
             made += self.plans.tend(now)
+        if self.counted.is_active:
+            made += self.counted.tend(now)
         if not self._gangs.has_more:
             made += self._consolidation.tend(now, wall_s)
         self.held_gpus.tend(now)
@@ -441,6 +456,7 @@ class Engine:
             self.queues.due_s(),
             self._consolidation.due_s(),
             self.plans.due_s(),
+            self.counted.due_s(),
         )
         return min((each for each in due if each is not None), default=None)
 
@@ -450,6 +466,8 @@ class Engine:
         self.cluster.trust(pod.key)
         if pod.queue:
             self.queues.name_seen(pod.queue)
+        if pod.counted is not None:
+            self.counted.begin()
         if pod.gang is not None:
             pod = self._gangs.resolved(pod)
         if self._reserves and reservations.are_needed_for(pod):
@@ -614,6 +632,10 @@ class Engine:
                 verdict = place(pod, placement, limit, now, evicts=not queued)
             if isinstance(verdict, QuotaRefusal):
                 return self._await_quota(entry, verdict, now)
+            if self.counted.is_active and isinstance(verdict, Refused):
+                if beyond := self._requeuer.beyond_quota(pod, verdict):
+                    return self._await_quota(entry, beyond, now)
+                verdict = self.counted.said_of_all(pod, verdict)
             steps: tuple[PrepareStep, ...] = ()
             record = None
             if isinstance(verdict, Placed):

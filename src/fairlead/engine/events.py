@@ -7,6 +7,7 @@ from enum import Enum, auto
 from fairlead.model.advance import AdvanceReservation
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
+from fairlead.model.counted import CountedResource
 from fairlead.model.gangs import GangSpec
 from fairlead.model.gpus import Inventory
 from fairlead.model.hyper_nodes import HyperNode
@@ -309,6 +310,20 @@ class AdvanceGone:
 
 
 @dataclass(frozen=True, slots=True)
+class CountedSeen:
+    """A counted resource was added or changed."""
+
+    resource: CountedResource
+
+
+@dataclass(frozen=True, slots=True)
+class CountedGone:
+    """A counted resource is gone."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class TopologySeen:
     """An object that lists levels of the topology was added or changed, or (None) is gone."""
 
@@ -409,6 +424,8 @@ Event = (
     | GangKindSeen
     | AdvanceSeen
     | AdvanceGone
+    | CountedSeen
+    | CountedGone
     | QueueSeen
     | QueueGone
     | QueueKindSeen

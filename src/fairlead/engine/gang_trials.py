@@ -47,7 +47,7 @@ OtherModels = Callable[[Pod, QuotaRefusal, NodeMask | None], Placed | QuotaRefus
 class BeyondQuota(Protocol):
     """Why a pod must wait whatever the nodes, or may not have the GPUs of its node."""
 
-    def __call__(self, pod: Pod, placed: Placed | None = None) -> QuotaRefusal | None: ...
+    def __call__(self, pod: Pod, placed: Placed | Refused | None = None) -> QuotaRefusal | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +236,9 @@ class GangTrials:
             return False
         verdict = placement.place(pod, within, evicts=False)
         if isinstance(verdict, Refused):
+            if self._cluster.counted is not None and (beyond := self._beyond_quota(pod, verdict)):
+                filling.miss(pod, beyond)
+                return False
             filling.refuse(pod, (placement.request(pod), id(within)), verdict)
             return False
         if beyond := self._beyond_quota(pod, verdict):

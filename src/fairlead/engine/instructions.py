@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from fairlead.model.advance import AdvanceStatus
+from fairlead.model.counted import CountedStatus
 from fairlead.model.gangs import GangSpec, GangStatus
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
@@ -29,6 +30,8 @@ class Bind:
     lock: tuple[str, str] | None = None
     #: The key of the queue that the pod is counted for, written with the bind; empty: none.
     queue: str = ""
+    #: The counted resources that it is charged with, written with the bind; empty: none.
+    counted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +167,14 @@ class AdvanceStatusChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class CountedStatusChanged:
+    """Write the status of the object of a counted resource."""
+
+    name: str
+    status: CountedStatus
+
+
+@dataclass(frozen=True, slots=True)
 class FindFinished:
     """Show the engine the members of the gang that have succeeded, as pods that were seen."""
 
@@ -198,6 +209,7 @@ Instruction = (
     | GangStatusChanged
     | QueueStatusChanged
     | AdvanceStatusChanged
+    | CountedStatusChanged
     | FindFinished
     | AttemptCrashed
 )

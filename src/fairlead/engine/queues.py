@@ -443,8 +443,8 @@ class Queues:
         """Why its queue holds a pending pod back, or the gang that it belongs to."""
         entry = self._queue.get(pod.uid)
         if entry is not None and isinstance(entry.unit, Gang) and entry.unit.pods:
-            return self._requeuer.gang_beyond_quota(entry.unit)
-        return self._requeuer.beyond_quota(pod)
+            return self._requeuer.gang_beyond_queue(entry.unit)
+        return self._requeuer.beyond_queue(pod)
 
     def pending(self, key: str) -> list[Entry]:
         """The units of this very queue that wait, in the order in which they are tried."""

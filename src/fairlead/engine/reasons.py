@@ -12,3 +12,8 @@ WAITING_FOR_BETTER_PLACE = "WaitingForBetterPlace"
 WAITING_FOR_PLANNED_START = "WaitingForPlannedStart"
 #: It would fit now, but on nodes that are reserved before it ends.
 WAITING_FOR_RESERVATION = "WaitingForReservation"
+#: Too few are left of a counted resource.
+WAITING_FOR_COUNTED_RESOURCE = "WaitingForCountedResource"
+#: A counted resource that it asks for does not exist, or is not for its namespace.
+COUNTED_RESOURCE_NOT_FOUND = "CountedResourceNotFound"
+COUNTED_RESOURCE_NOT_ALLOWED = "CountedResourceNotAllowed"

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from math import isinf
+from typing import Protocol
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from fairlead.engine.goal_waits import GoalWaits
 from fairlead.model.pods import Amounts, Pod
 from fairlead.placement.copies import copies_by_amounts
 from fairlead.placement.place import Placement
-from fairlead.placement.verdicts import Placed
+from fairlead.placement.verdicts import Placed, Refused
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaPolicy, QuotaRefusal
@@ -41,6 +42,18 @@ _MOST_VIEWS = 16
 _LARGE_GANG = 1000
 
 _PODS = int(Aspect.PODS)
+
+
+class CountedPolicy(Protocol):
+    """What counted resources say of waiting units."""
+
+    def class_of(self, unit: Unit) -> str: ...
+
+    def beyond(self, pod: Pod, found: Placed | Refused | None = None) -> QuotaRefusal | None: ...
+
+    def beyond_layers(self, pod: Pod) -> QuotaRefusal | None: ...
+
+    def beyond_gang(self, gang: Gang) -> QuotaRefusal | None: ...
 
 
 class Requeuer:
@@ -80,6 +93,8 @@ class Requeuer:
         self.more_of_class: Callable[[Unit], str] | None = None
         #: Units that wait for nodes that they prefer.
         self.goal_waits = GoalWaits(cluster, queue)
+        #: Counted resources; None while there are none.
+        self.counted: CountedPolicy | None = None
         #: Whether evicting others could help a waiting gang.
         self.may_make_room: Callable[[Entry, float], bool] = lambda _entry, _now: False
 
@@ -286,11 +301,18 @@ class Requeuer:
         if self._may_fit(entry) if gang else self.would_fit(entry.unit.pod):
             self._queue.wake(entry, cause, now=now)
 
-    def beyond_quota(self, pod: Pod, placed: Placed | None = None) -> QuotaRefusal | None:
+    def beyond_quota(self, pod: Pod, placed: Placed | Refused | None = None) -> QuotaRefusal | None:
         """Why the pod must wait whatever the nodes; None without a policy, and if it need not.
 
-        With a placement: why it may not have the GPUs of that node.
+        With a placement: why it may not have the GPUs of that node. With a refusal: whether nodes
+        fit it, and too little is left there of something that is counted.
         """
+        if self.counted is not None and (refusal := self.counted.beyond(pod, placed)):
+            return refusal
+        return None if isinstance(placed, Refused) else self.beyond_queue(pod, placed)
+
+    def beyond_queue(self, pod: Pod, placed: Placed | None = None) -> QuotaRefusal | None:
+        """The same by its queue alone."""
         if self._quota is None or self._tenants is None:
             return None
         if placed is None:
@@ -317,6 +339,12 @@ class Requeuer:
 
     def gang_beyond_quota(self, gang: Gang) -> QuotaRefusal | None:
         """Why a gang must wait whatever the nodes: as many of its pods as it needs, in one sum."""
+        if self.counted is not None and (refusal := self.counted.beyond_gang(gang)):
+            return refusal
+        return self.gang_beyond_queue(gang)
+
+    def gang_beyond_queue(self, gang: Gang) -> QuotaRefusal | None:
+        """The same by its queue alone."""
         if self._quota is None or self._tenants is None:
             return None
         return self._quota.admits_some(gang.pods, max(1, gang.needed))
@@ -372,7 +400,10 @@ class Requeuer:
     def _refused_by(self, entry: Entry) -> Aspect | None:
         pod = entry.unit.pod
         try:
-            if refusal := self.beyond_quota(pod):
+            refusal = self.beyond_quota(pod)
+            if refusal is None and self.counted is not None:
+                refusal = self.counted.beyond_layers(pod)
+            if refusal:
                 if _is_news(entry, refusal):
                     return None  # the attempt announces it
                 self._queue.held_back.put(entry, refusal.queue)
@@ -401,6 +432,8 @@ class Requeuer:
             tenant += self.more_of_class(unit)
         if self.goal_waits and self.goal_waits.is_waiting(unit):
             tenant += "|waits"
+        if self.counted is not None:
+            tenant += self.counted.class_of(unit)
         return unit.equivalence_class(self._placements[pod.scheduler].request, tenant)
 
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead.kube import dialects
+from fairlead.kube.counted_words import read_counted
 from fairlead.kube.dialects.fairlead import MEMORY_LIMIT, SHARE, VISIBLE
 from fairlead.kube.gangs.api import PodWords
 from fairlead.kube.gangs.registry import ALL, GangDialects
@@ -246,6 +247,8 @@ def decode_pod(
     queue, unclear = queue_dialects.named(meta.labels, meta.annotations)
     if unclear and not spec.node_name:
         odd = odd or unclear
+    counted, wrong = read_counted(meta.annotations, is_bound=bool(spec.node_name))
+    odd = odd or wrong
     if len(raw) > _ROOMY_BYTES and not spec.node_name:
         problem = problem or dialects.too_large_with(meta.annotations or {}, request.gpu_request)
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
@@ -289,6 +292,7 @@ def decode_pod(
         queue=queue,
         # What it is counted for stays, whatever its labels say now.
         charged_queue=(meta.annotations or {}).get(CHARGED, "") if spec.node_name else "",
+        counted=counted,
         problem=problem or odd,
         condition=_unscheduled(status.conditions or ()),
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 
+from fairlead.kube.counted_words import CHARGED_COUNTED, COUNTED
 from fairlead.kube.dialects import DIALECTS, kai
 from fairlead.kube.dialects.fairlead import (
     ASSIGNMENT,
@@ -32,14 +33,24 @@ _ANNOTATION_KEYS = frozenset(word for dialect in DIALECTS for word in dialect.an
 #: Names under our prefix that users write.
 _FAIRLEAD = tuple(
     key.removeprefix(PREFIX)
-    for key in (*_ANNOTATION_KEYS, *GANGS, LOAD, QUEUE, RUN_TIME, TIME_LIMIT, CAPACITY_TYPE)
+    for key in (
+        *_ANNOTATION_KEYS,
+        *GANGS,
+        LOAD,
+        QUEUE,
+        RUN_TIME,
+        TIME_LIMIT,
+        CAPACITY_TYPE,
+        COUNTED,
+    )
     if key.startswith(PREFIX)
 )
 _THEIRS = tuple(sorted(word for word in _ANNOTATION_KEYS if not word.startswith(PREFIX)))
 #: Written with a bind, on simulated pods, or by users about what a pod does and may lose.
 _OTHERS = (
     VISIBLE, SHOWN, ASSIGNMENT, INDEX, EPOCH, THREADS, MEMORY_LIMIT,
-    CHARGED, LAST_CHECKPOINT, DO_NOT_MOVE, DEADLINE, RUN_TIME, TIME_LIMIT, FILLER, CAPACITY_TYPE,
+    CHARGED, CHARGED_COUNTED, COUNTED, LAST_CHECKPOINT, DO_NOT_MOVE, DEADLINE, RUN_TIME,
+    TIME_LIMIT, FILLER, CAPACITY_TYPE,
     PREFIX + "run-for", PREFIX + "sample",
 )  # fmt: skip
 _KNOWN = _ANNOTATION_KEYS.union(_OTHERS, GANGS, (LOAD, QUEUE))

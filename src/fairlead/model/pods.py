@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from fairlead.model.capacity_types import CapacityTerms
+from fairlead.model.counted import CountedAsk
 from fairlead.model.gangs import Membership
 from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.loads import PodLoad
@@ -247,6 +248,8 @@ class Pod:
     queue: str = ""
     #: Of a bound pod: the key of the queue that it was bound for; empty: that is not known.
     charged_queue: str = ""
+    #: The counted resources that it asks for, and has; None: it asks for none.
+    counted: CountedAsk | None = None
     #: Kind and name of the controller that made it, if that says which pods belong together.
     owner: tuple[str, str] | None = None
     #: The controller that made it, as "Kind/name"; only of pods with GPUs.

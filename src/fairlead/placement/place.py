@@ -74,6 +74,8 @@ class Placement:
         try:
             if self._cluster.open_rows is not None:
                 within = self._opened(self._everywhere.rows() if within is None else within)
+            if self._cluster.counted is not None:
+                within = self._counted(pod, within)
             terms = pod.request.capacity
             if terms is not None and terms.prefers_spot:
                 found = self._on_spot(pod, within)
@@ -127,6 +129,9 @@ class Placement:
         """Would it be placed now?"""
         view = self.view(pod)
         left = self._opened(view.left)
+        if self._cluster.counted is not None:
+            counted = self._counted(pod, left)
+            left = left if counted is None else counted
         if view.pre_filter_message or not left.any():
             return False
         nominated = nominated_against(pod, self._cluster)
@@ -201,6 +206,15 @@ class Placement:
         open_rows = self._cluster.open_rows
         found: NodeMask = rows if open_rows is None else rows & open_rows
         return found
+
+    def _counted(self, pod: Pod, rows: NodeMask | None) -> NodeMask | None:
+        """Those of the rows where enough is left of the counted resources of the pod."""
+        books = self._cluster.counted
+        found = books.rows(pod) if books is not None and books.concerns(pod) else None
+        if found is None:
+            return rows
+        both: NodeMask = found if rows is None else found & rows
+        return both
 
     def amounts(self, request: PodRequest) -> Amounts:
         """The resources of the request that must be free on a node."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 
+from fairlead.apps.explain.counted import counted_answer
 from fairlead.apps.explain.gangs import gang_answer
 from fairlead.apps.explain.queues import queue_answer
 from fairlead.apps.explain.scope import ALL, Answer, ExplanationScope
@@ -143,13 +144,18 @@ class Explainer:
 
 
 def in_queue(told: Answer, engine: Engine, pod: Pod, shown: ExplanationScope, now: float) -> Answer:
-    """The answer about a pod with what its queue says, if it has one."""
+    """The answer about a pod with what its queue and its counted resources say."""
+    counted = counted_answer(engine, pod, pods=shown.pods)
+    if counted is not None:
+        told = _held_back(told, counted) | {"counted": counted}
     found = None if pod.finished else queue_answer(engine, pod, now, pods=shown.pods)
-    if found is None:
-        return told
+    return told if found is None else _held_back(told, found) | {"queue": found}
+
+
+def _held_back(told: Answer, found: Answer) -> Answer:
     if "reason" in found and told["state"] in ("fits", "unschedulable"):
-        told = told | {"state": "held back", "message": found["message"]}
-    return told | {"queue": found}
+        return told | {"state": "held back", "message": found["message"]}
+    return told
 
 
 def in_gang(told: Answer, engine: Engine, pod: Pod, shown: ExplanationScope) -> Answer:

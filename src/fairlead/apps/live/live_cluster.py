@@ -15,6 +15,7 @@ from fairlead.apps.run.watches import UNFINISHED
 from fairlead.engine.events import (
     AdvanceSeen,
     BudgetSeen,
+    CountedSeen,
     Event,
     GangSeen,
     NamespaceSeen,
@@ -29,6 +30,7 @@ from fairlead.engine.events import (
 from fairlead.kube.advance import ADVANCE, decode_advance
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
+from fairlead.kube.counted import COUNTED_KIND, decode_counted
 from fairlead.kube.errors import ApiError
 from fairlead.kube.gangs.discovery import served_versions
 from fairlead.kube.gangs.registry import ALL, GangDialects, decode_object
@@ -110,6 +112,8 @@ async def events(
         yield event
     async for event in _advance_objects(client):
         yield event
+    async for event in _counted_objects(client):
+        yield event
     understand = partial(
         decode_pod, behaviour=behaviour, gang_dialects=gangs, queue_dialects=queues
     )
@@ -184,6 +188,16 @@ async def _advance_objects(client: Client) -> AsyncIterator[Event]:
             with suppress(NotListed):
                 async for seen in _list(client, ADVANCE.path(version), decode_advance):
                     yield AdvanceSeen(seen.reservation)
+
+
+async def _counted_objects(client: Client) -> AsyncIterator[Event]:
+    """Where the kind is served and the user may list it."""
+    with suppress(ApiError):
+        version = (await served_versions(client, [COUNTED_KIND])).get(COUNTED_KIND, "")
+        if version:
+            with suppress(NotListed):
+                async for seen in _list(client, COUNTED_KIND.path(version), decode_counted):
+                    yield CountedSeen(seen.resource)
 
 
 async def _list(

@@ -207,6 +207,7 @@ _SEEN = (
     events.GangSeen,
     events.QueueSeen,
     events.AdvanceSeen,
+    events.CountedSeen,
 )
 
 _DOING = {
@@ -238,6 +239,8 @@ def _name_of(event: events.Event) -> _Name:
             about = queue.key
         case events.AdvanceSeen(reservation):
             about = reservation.name
+        case events.CountedSeen(resource):
+            about = resource.name
         case events.NamespaceSeen(name) | events.NodeGone(name):
             about = name
         case _:

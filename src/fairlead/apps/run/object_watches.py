@@ -1,10 +1,24 @@
-"""What the watches of gangs, queues and advance reservations have in common."""
+"""What the watches of objects have in common whose kinds come and go."""
 
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Generic, Protocol, TypeVar
 
-from fairlead.apps.run.served_kinds import ServedKinds, WatchedKind
+import structlog
+
+from fairlead.apps.run.served_kinds import (
+    EVERY_S,
+    KindWatch,
+    ServedKinds,
+    Supervise,
+    WatchedKind,
+)
+from fairlead.engine import events
+from fairlead.kube.http.client import Client
+from fairlead.kube.mirror.changes import Change, Deleted, Undecodable, Upserted, Vanished
 from fairlead.kube.mirror.reflector import Reflector
+from fairlead.kube.writes.object_status import ObjectStatusWriter, StatusKind, StatusOwner
+
+log = structlog.get_logger(__name__)
 
 _FORBIDDEN = "403"
 
@@ -38,3 +52,76 @@ class ObjectWatches:
 def is_forbidden(served: WatchedKind) -> bool:
     """Whether the objects were never listed, because we may not."""
     return served.reflector.problem == _FORBIDDEN and not served.reflector.synced
+
+
+class NamedObject(StatusOwner, Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+
+
+Seen = TypeVar("Seen", bound=NamedObject)
+Written = TypeVar("Written")
+
+
+class ClusterObjects(ObjectWatches, Generic[Seen, Written]):
+    """One kind of objects without a namespace, and their status; subclasses make the events."""
+
+    def __init__(
+        self,
+        client: Client,
+        feed: Callable[[events.Event], None],
+        supervise: Supervise,
+        writer: ObjectStatusWriter[Seen, Written],
+        *,
+        is_on: bool = True,
+        every_s: float = EVERY_S,
+    ) -> None:
+        self._feed = feed
+        self.writer = writer
+        watches = [self._watch()] if is_on else []
+        self._kinds = ServedKinds(client, watches, supervise, every_s=every_s)
+
+    def _watch(self) -> KindWatch:
+        raise NotImplementedError
+
+    def _served(self, version: str) -> StatusKind[Seen, Written]:
+        """The kind in the version in which it is read."""
+        raise NotImplementedError
+
+    def _seen(self, found: Seen) -> events.Event:
+        raise NotImplementedError
+
+    def _unreadable(self, name: str, problem: str) -> events.Event:
+        raise NotImplementedError
+
+    def _gone(self, name: str) -> None:
+        raise NotImplementedError
+
+    async def retell(self) -> AsyncIterator[None]:
+        """Everything that is known is fed once more; yields now and then."""
+        async for _ in self._retell_objects():
+            yield
+
+    def write(self, name: str, status: Written) -> None:
+        for served in self._kinds.served:
+            seen = served.reflector.objects.get(name)
+            if seen:
+                self.writer.submit(name, self._served(served.version), seen, status)
+
+    def _on_change(self, change: Change[Seen]) -> None:
+        match change:
+            case Upserted(found):
+                self._feed(self._seen(found))
+            case Deleted(found):
+                self._gone(found.name)
+            case Vanished():
+                self._gone(change.key)
+            case Undecodable():
+                log.error("object cannot be read", name=change.key, error=change.error)
+                if change.key is not None:
+                    problem = f"it cannot be read: {change.error}"[:500]
+                    self._feed(self._unreadable(change.key, problem))
+            case _:
+                return

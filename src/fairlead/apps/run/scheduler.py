@@ -13,6 +13,7 @@ import structlog
 from fairlead.apps.decision_log.recording import DecisionLog, RecordedEngine
 from fairlead.apps.run.advance_watches import AdvanceWatches
 from fairlead.apps.run.containment import Containment
+from fairlead.apps.run.counted_watches import CountedWatches
 from fairlead.apps.run.ended_runs import EndedRuns
 from fairlead.apps.run.finished_members import FinishedMembers
 from fairlead.apps.run.gang_watches import GangWatches
@@ -38,6 +39,7 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.reasons import SCHEDULER_ERROR
 from fairlead.kube.advance import AdvanceStatusWriter
 from fairlead.kube.bind_encoder import DialectEncoder
+from fairlead.kube.counted import CountedStatusWriter
 from fairlead.kube.errors import ApiError
 from fairlead.kube.failures import Failures
 from fairlead.kube.gangs.registry import ALL, GangDialects
@@ -56,6 +58,7 @@ from fairlead.kube.reservations import GRACE_S, ReservationPlan
 from fairlead.kube.version import learn_behaviour
 from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.evictor import Evictor
+from fairlead.kube.writes.object_status import ObjectStatusWriter
 from fairlead.kube.writes.preparer import Preparer, StepWriter
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.kube.writes.reserver import Reserver
@@ -95,7 +98,8 @@ _Part = (
     Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
     | Readings | FigureFeed | KubeletRejections | ReservationCare | GangWatches | GangStatusWriter
     | FinishedMembers | QueueWatches | QueueStatusWriter | EndedRuns | RunTimeStore
-    | AdvanceWatches | AdvanceStatusWriter | OwnerReader | StartForecasting
+    | AdvanceWatches | ObjectStatusWriter[Any, Any] | OwnerReader | CountedWatches
+    | StartForecasting
 )  # fmt: skip
 
 
@@ -195,6 +199,13 @@ class Scheduler:
             self._feed,
             self._containment.supervise,
             AdvanceStatusWriter(writer),
+            is_on=bool(profiles),
+        )
+        self._counted = CountedWatches(
+            client,
+            self._feed,
+            self._containment.supervise,
+            CountedStatusWriter(writer),
             is_on=bool(profiles),
         )
         self._watches = Watches(
@@ -302,6 +313,8 @@ class Scheduler:
             self._queues.writer,
             self._advance,
             self._advance.writer,
+            self._counted,
+            self._counted.writer,
             self.usage,
             *([self._readings] if self._readings else ()),
             *([self._figures] if self._figures else ()),
@@ -327,7 +340,8 @@ class Scheduler:
                 await self._reserver.stop()
             await self._binder.stop(grace_s)
             writers = (
-                self._recorder, self._gangs.writer, self._queues.writer, self._advance.writer
+                self._recorder, self._gangs.writer, self._queues.writer, self._advance.writer,
+                self._counted.writer,
             )  # fmt: skip
             await asyncio.gather(*(each.stop(grace_s) for each in writers))
             for task in parts:
@@ -383,7 +397,8 @@ class Scheduler:
     def _kinds_served(self) -> tuple[Reflector[Any], ...]:
         """Of kinds that may be served or not."""
         return (
-            *self._gangs.reflectors, *self._queues.reflectors, *self._advance.reflectors
+            *self._gangs.reflectors, *self._queues.reflectors, *self._advance.reflectors,
+            *self._counted.reflectors,
         )  # fmt: skip
 
     def _fit_to_lead(self) -> bool:
@@ -396,6 +411,7 @@ class Scheduler:
             "gangs": self._gangs.is_synced,
             "queues": self._queues.is_synced,
             "reservations": self._advance.is_synced,
+            "counted resources": self._counted.is_synced,
         }
         return self._watches.unsynced or [what for what, synced in kinds.items() if not synced]
 
@@ -540,6 +556,9 @@ class Scheduler:
             case instructions.AdvanceStatusChanged(name, advance):
                 self._advance.write(name, advance)
                 log.info("reservation", name=name, phase=advance.phase, message=advance.message)
+            case instructions.CountedStatusChanged(name, counted):
+                self._counted.write(name, counted)
+                log.debug("counted resource", name=name, used=counted.used)
             case instructions.FindFinished():
                 self._finished.submit(instruction)
             case instructions.AttemptCrashed():
@@ -584,6 +603,8 @@ class Scheduler:
         async for _ in self._queues.retell():
             self._decided_at_s = time.monotonic()
         async for _ in self._advance.retell():
+            self._decided_at_s = time.monotonic()
+        async for _ in self._counted.retell():
             self._decided_at_s = time.monotonic()
         async for _ in self._watches.retell():
             self._decided_at_s = time.monotonic()
@@ -666,6 +687,8 @@ def _about(instruction: instructions.Instruction) -> str:
         case instructions.QueueStatusChanged(queue):
             return queue.key
         case instructions.FindFinished(key) | instructions.AdvanceStatusChanged(key):
+            return key
+        case instructions.CountedStatusChanged(key):
             return key
     return instruction.pod.key
 

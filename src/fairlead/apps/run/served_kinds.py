@@ -83,6 +83,11 @@ class ServedKinds:
         return tuple(each.reflector for each in self._served.values())
 
     @property
+    def served(self) -> tuple[WatchedKind, ...]:
+        """Kinds that are served now."""
+        return tuple(self._served.values())
+
+    @property
     def is_synced(self) -> bool:
         """Whether all objects that can be listed once were: what is missing then is not there."""
         if not self._was_synced and self._has_looked:

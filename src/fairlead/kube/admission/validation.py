@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from fairlead.kube.counted_words import CHARGED_COUNTED
 from fairlead.kube.dialects.fairlead import (
     ASSIGNMENT,
     MEMORY_LIMIT,
@@ -16,7 +17,8 @@ from fairlead.model.pods import Pod
 
 #: Which GPUs a pod has, which scheduler assigned them, and which queue is charged: written only
 #: with the bind.
-ANSWERS = (VISIBLE, SHOWN, ASSIGNMENT, PREFIX + "epoch", INDEX, THREADS, MEMORY_LIMIT, CHARGED)
+ANSWERS = (VISIBLE, SHOWN, ASSIGNMENT, PREFIX + "epoch", INDEX, THREADS, MEMORY_LIMIT, CHARGED,
+           CHARGED_COUNTED)  # fmt: skip
 
 
 def problem_with(pod: Pod) -> str:

@@ -9,6 +9,7 @@ import structlog
 
 from fairlead.engine.events import BindDone, BindFailed, BindProblem
 from fairlead.engine.instructions import Bind
+from fairlead.kube.counted_words import CHARGED_COUNTED
 from fairlead.kube.failures import Failures
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.queues.fairlead import CHARGED
@@ -96,6 +97,9 @@ class Binder:
         self._open += 1
         if bind.queue:
             bind = replace(bind, annotations={**bind.annotations, CHARGED: bind.queue})
+        if bind.counted:
+            charged = {CHARGED_COUNTED: bind.counted}
+            bind = replace(bind, annotations={**bind.annotations, **charged})
         if self._stopping:
             asyncio.get_running_loop().call_soon(self._drop, bind)
         else:

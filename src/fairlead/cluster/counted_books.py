@@ -1,0 +1,281 @@
+"""Counted resources: how many each pod holds, on which layers, and which nodes have enough left.
+
+What a pod holds is charged when its holding comes, within trials as well, and given back when it
+goes. A bound pod keeps what its bind says that it was charged with.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairlead.cluster import counted_gpus
+from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.counted_layers import CountedLayers
+from fairlead.model.counted import CountedMode, CountedResource
+from fairlead.model.pods import Pod
+
+if TYPE_CHECKING:
+    from fairlead.cluster.cluster import Cluster
+    from fairlead.cluster.holdings import Holding
+
+
+@dataclass(frozen=True, slots=True)
+class CountedCharge:
+    """What one pod holds of one resource."""
+
+    amount: int
+    #: The part of it that the pod asked for; the rest is for its GPUs.
+    asked: int
+    layers: tuple[str, ...]
+    namespace: str
+
+
+class CountedBook:
+    """One resource."""
+
+    def __init__(self, spec: CountedResource) -> None:
+        self.spec = spec
+        self.layers = CountedLayers(spec)
+        self.charges: dict[str, CountedCharge] = {}
+        self.used = 0
+        self.by_layer: Counter[str] = Counter()
+        self.by_namespace: Counter[str] = Counter()
+        #: Grows when any of this changes.
+        self.version = 0
+        self._outside, self._includes_pods = 0, False
+        #: Whether use outside the cluster should be known, and is not.
+        self.is_stale = False
+
+    @property
+    def outside(self) -> int:
+        """What others than pods of the cluster use."""
+        return max(0, self._outside - self.used) if self._includes_pods else self._outside
+
+    def count_outside(
+        self, used: int, *, includes_pods: bool = False, is_stale: bool = False
+    ) -> None:
+        """So many are used by others; `includes_pods`: by pods of the cluster and by others."""
+        self._outside, self._includes_pods, self.is_stale = used, includes_pods, is_stale
+        self.version += 1
+
+    @property
+    def free(self) -> int | None:
+        """How many are left in all; below 0 if the count was lowered. None: layers limit it."""
+        total = self.spec.total
+        return None if total is None else total - self.outside - self.used
+
+    def left_on(self, layer: str) -> int:
+        return self.layers.count_of(layer) - self.by_layer[layer]
+
+    def add(self, uid: str, charge: CountedCharge) -> None:
+        self.charges[uid] = charge
+        self._change(charge, +1)
+
+    def take(self, uid: str) -> CountedCharge | None:
+        charge = self.charges.pop(uid, None)
+        if charge is not None:
+            self._change(charge, -1)
+        return charge
+
+    def _change(self, charge: CountedCharge, sign: int) -> None:
+        amount = sign * charge.amount
+        self.version += 1
+        self.used += amount
+        self.by_namespace[charge.namespace] += amount
+        if not self.by_namespace[charge.namespace]:
+            del self.by_namespace[charge.namespace]
+        for layer in charge.layers:
+            self.by_layer[layer] += amount
+
+    def layers_for(self, labels: Mapping[str, str], amount: int) -> tuple[str, ...]:
+        """The layers that a pod on a node with these labels is charged on."""
+        covering = self.layers.covering(labels)
+        if self.spec.mode is not CountedMode.ANY or not covering:
+            return covering
+        return (next((each for each in covering if self.left_on(each) >= amount), covering[0]),)
+
+    def rows(self, cluster: "Cluster", amount: int) -> NodeMask | None:
+        """Rows whose layers have so many left; None: all."""
+        if not self.spec.layers:
+            return None
+        masks = self.layers.masks(cluster)
+        if self.spec.mode is CountedMode.ANY:
+            found = cluster.nodes.none()
+            for layer, mask in masks.items():
+                if self.left_on(layer) >= amount:
+                    found |= mask
+            return found
+        full = [mask for layer, mask in masks.items() if self.left_on(layer) < amount]
+        return ~np.logical_or.reduce(full) if full else None
+
+
+#: Pods hold less of the resource than before.
+OnReleased = Callable[[str], None]
+
+
+class CountedBooks:
+    """All of them."""
+
+    def __init__(self, cluster: "Cluster", on_released: OnReleased) -> None:
+        self._cluster = cluster
+        self._on_released = on_released
+        self.books: dict[str, CountedBook] = {}
+        #: Those that GPUs are charged for, whatever their pods ask.
+        self._by_gpu: list[CountedBook] = []
+        #: By pod, the resources that it is charged for.
+        self._names: dict[str, set[str]] = {}
+        self._ignored = False
+
+    # -- what there is -----------------------------------------------------------------------
+
+    def put_resource(self, spec: CountedResource) -> CountedBook:
+        """It came, or says something else; what runs keeps what it has."""
+        before = self.books.get(spec.name)
+        book = self.books[spec.name] = CountedBook(spec)
+        book.version = before.version + 1 if before else 0
+        self._sort()
+        for held in self._cluster.holdings.values():
+            self._put(book, held, before.charges.get(held.pod.uid) if before else None)
+        return book
+
+    def remove_resource(self, name: str) -> None:
+        book = self.books.pop(name, None)
+        for uid in list(book.charges) if book else ():
+            self._forget(uid, name)
+        self._sort()
+
+    def _sort(self) -> None:
+        self._by_gpu = [book for book in self.books.values() if book.spec.per_gpu]
+
+    def node_changed(self, node: str) -> None:
+        """The node came or has other labels or GPUs than before."""
+        for book in self.books.values():
+            book.layers.forget_masks()
+            if not book.spec.layers and not book.spec.per_gpu:
+                continue
+            for held in self._cluster.held_on(node):
+                before = book.take(held.pod.uid)
+                self._put(book, held, before)
+
+    # -- what is held ------------------------------------------------------------------------
+
+    def put(self, held: "Holding") -> None:
+        for book in self._concerned(held.pod):
+            self._put(book, held)
+
+    def take(self, uid: str) -> None:
+        for name in self._names.pop(uid, ()):
+            book = self.books.get(name)
+            if book is not None and book.take(uid) and not self._cluster.in_trial:
+                self._on_released(name)
+
+    def _concerned(self, pod: Pod) -> Iterable[CountedBook]:
+        said = pod.counted
+        if said is None:
+            return self._by_gpu
+        names = dict.fromkeys(name for name, *_ in (*said.asked, *said.charged))
+        found = [self.books[name] for name in names if name in self.books]
+        return [*found, *(book for book in self._by_gpu if book.spec.name not in names)]
+
+    def _put(self, book: CountedBook, held: "Holding", before: CountedCharge | None = None) -> None:
+        spec, uid = book.spec, held.pod.uid
+        asked, layer = _kept(before) if before else _charged(held, spec.name)
+        of_gpus = counted_gpus.charge(self._cluster, held, spec.per_gpu) if spec.per_gpu else 0
+        amount = asked + of_gpus
+        if not amount:
+            self._forget(uid, spec.name)
+            return
+        if layer and spec.mode is CountedMode.ANY:
+            layers: tuple[str, ...] = (layer,)
+        else:
+            node = self._cluster.node_named(held.node)
+            layers = book.layers_for(node.labels if node else {}, amount)
+        book.add(uid, CountedCharge(amount, asked, layers, held.pod.namespace))
+        self._names.setdefault(uid, set()).add(spec.name)
+
+    def _forget(self, uid: str, name: str) -> None:
+        names = self._names.get(uid, set())
+        names.discard(name)
+        if not names:
+            self._names.pop(uid, None)
+
+    def charges_of(self, uid: str) -> Iterator[tuple[str, tuple[int, str]]]:
+        """What is written with a bind: what the pod asked for, and the layer if it was chosen."""
+        for name in self._names.get(uid, ()):
+            book = self.books[name]
+            charge = book.charges[uid]
+            if charge.asked:
+                chosen = book.spec.mode is CountedMode.ANY and charge.layers
+                yield name, (charge.asked, charge.layers[0] if chosen else "")
+
+    # -- what is left ------------------------------------------------------------------------
+
+    def concerns(self, pod: Pod) -> bool:
+        """Whether the pod has to wait if too little is left of something."""
+        if self._ignored:
+            return False
+        return pod.counted is not None or (bool(self._by_gpu) and self._gpus_of(pod) > 0)
+
+    def needs(self, pod: Pod) -> Iterator[tuple[CountedBook, int]]:
+        """What it needs at least, whatever its node, of resources that exist."""
+        asked = dict(pod.counted.asked) if pod.counted else {}
+        for book in self._concerned(pod):
+            amount = asked.get(book.spec.name, 0)
+            if book.spec.per_gpu:
+                amount += counted_gpus.least(book.spec.per_gpu, self._gpus_of(pod))
+            if amount:
+                yield book, amount
+
+    def rows(self, pod: Pod) -> NodeMask | None:
+        """Rows where enough is left for the pod; None: all."""
+        found: NodeMask | None = None
+        asked = dict(pod.counted.asked) if pod.counted else {}
+        for book in self._concerned(pod):
+            mask = self._rows_of(book, asked.get(book.spec.name, 0), pod)
+            if mask is not None:
+                found = mask if found is None else found & mask
+        return found
+
+    def _rows_of(self, book: CountedBook, asked: int, pod: Pod) -> NodeMask | None:
+        gpus = self._gpus_of(pod) if book.spec.per_gpu else 0
+        if not gpus:
+            return book.rows(self._cluster, asked) if asked else None
+        found = self._cluster.nodes.none()
+        by_row = counted_gpus.by_row(self._cluster, book.spec.per_gpu)
+        for each in np.unique(by_row).tolist():
+            amount = asked + counted_gpus.part(each, gpus)
+            if book.free is None or amount <= book.free:
+                mask = book.rows(self._cluster, amount)
+                found |= (by_row == each) if mask is None else (by_row == each) & mask
+        return found
+
+    def _gpus_of(self, pod: Pod) -> int:
+        return counted_gpus.gpus_of(self._cluster, pod)
+
+    @contextmanager
+    def ignored(self) -> Iterator[None]:
+        """As if there were enough of everything."""
+        kept, self._ignored = self._ignored, True
+        try:
+            yield
+        finally:
+            self._ignored = kept
+
+
+def _charged(held: "Holding", name: str) -> tuple[int, str]:
+    """The amount that the pod asked for, and its layer if that was chosen when it was bound."""
+    said = held.pod.counted
+    if said is None:
+        return 0, ""
+    if held.assumed:
+        return dict(said.asked).get(name, 0), ""
+    return next(((n, layer) for each, n, layer in said.charged if each == name), (0, ""))
+
+
+def _kept(before: CountedCharge) -> tuple[int, str]:
+    """The pod keeps its layer where one of several was chosen."""
+    return before.asked, before.layers[0] if len(before.layers) == 1 else ""

@@ -1,0 +1,205 @@
+"""Counted resources, as the engine sees them: which pods wait because too few are left.
+
+Nothing of this exists before there is such an object, or a pod that asks for one.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.counted_books import CountedBook, CountedBooks
+from fairlead.engine import counted_messages
+from fairlead.engine.counted_statuses import CountedStatuses
+from fairlead.engine.instructions import Instruction
+from fairlead.engine.requeuer import Requeuer
+from fairlead.model.counted import CountedResource
+from fairlead.model.pods import Pod
+from fairlead.placement.place import Placement
+from fairlead.placement.verdicts import Placed, Refused
+from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.quota import QuotaRefusal
+from fairlead.queue.units import Gang, Unit
+
+#: More have no effect.
+MOST_RESOURCES = 500
+
+#: What can make other nodes usable for a pod whose layers have too little left.
+_NODES = Aspect.PRESENCE | Aspect.LABELS | Aspect.TAINTS | Aspect.ALLOCATABLE | Aspect.USAGE
+
+
+class CountedResources:
+    def __init__(
+        self,
+        cluster: Cluster,
+        queue: SchedulingQueue,
+        placements: Mapping[str, Placement],
+        requeuer: Requeuer,
+        utc_s: Callable[[float], float],
+    ) -> None:
+        self._cluster = cluster
+        self._queue = queue
+        self._placements = placements
+        self._requeuer = requeuer
+        self._statuses = CountedStatuses(utc_s)
+
+    @property
+    def is_active(self) -> bool:
+        return self._cluster.counted is not None
+
+    @property
+    def books(self) -> CountedBooks:
+        assert self._cluster.counted is not None
+        return self._cluster.counted
+
+    def begin(self) -> None:
+        """There is such an object, or a pod asks for one, which need not exist."""
+        if self._cluster.counted is None:
+            self._cluster.counted = CountedBooks(self._cluster, self._free)
+            self._requeuer.counted = self
+            self._requeuer.sort_again()
+
+    def _free(self, name: str) -> None:
+        """Waiting units may be admitted that were not before."""
+        key = _key(name)
+        if key in self._queue.held_back:
+            self._requeuer.freed.add(key)
+
+    # -- what the API server shows -----------------------------------------------------------
+
+    def seen(self, spec: CountedResource, now: float) -> None:
+        self.begin()
+        books = self.books
+        before = books.books.get(spec.name)
+        if before is None and len(books.books) >= MOST_RESOURCES:
+            return
+        if before is not None and _same(before.spec, spec):
+            before.spec = spec
+        else:
+            books.put_resource(spec)
+        self._statuses.refresh(books.books[spec.name], now)
+        self._free(spec.name)
+
+    def gone(self, name: str) -> None:
+        if self.is_active:
+            self.books.remove_resource(name)
+            self._statuses.forget(name)
+            self._free(name)
+
+    # -- which units may start ---------------------------------------------------------------
+
+    def class_of(self, unit: Unit) -> str:
+        """What makes a difference and is not part of a request."""
+        asks = {(pod.counted.asked, pod.namespace) for pod in unit.pods if pod.counted is not None}
+        return f"|{sorted(asks)}" if asks else ""
+
+    def beyond(self, pod: Pod, found: Placed | Refused | None = None) -> QuotaRefusal | None:
+        """Why the pod waits whatever the nodes; with a refusal, whether layers are the reason."""
+        if isinstance(found, Placed) or not self.books.concerns(pod):
+            return None
+        if found is not None:
+            return self.beyond_layers(pod)
+        if problem := self._problem(pod):
+            return problem
+        for book, amount in self.books.needs(pod):
+            if refusal := self._over(book, amount, pod.namespace):
+                return refusal
+        return None
+
+    def beyond_layers(self, pod: Pod) -> QuotaRefusal | None:
+        """Why the pod waits although nodes fit it: all of them are covered by full layers."""
+        if self.books.rows(pod) is None:
+            return None
+        with self.books.ignored():
+            if not self._placements[pod.scheduler].fits(pod):
+                return None
+        if self._placements[pod.scheduler].fits(pod):
+            return None
+        layered = [(book, n) for book, n in self.books.needs(pod) if book.spec.layers]
+        book, amount = layered[0] if layered else next(iter(self.books.needs(pod)))
+        refusal = counted_messages.too_few_on_layers(book, amount, _key(book.spec.name))
+        return replace(refusal, woken_by=_NODES)
+
+    def said_of_all(self, pod: Pod, refused: Refused) -> Refused:
+        """The refusal with what is said of all nodes, not only of those with enough left."""
+        if not self.books.concerns(pod) or refused.eviction is not None:
+            return refused
+        with self.books.ignored():
+            whole = self._placements[pod.scheduler].place(pod, evicts=False)
+        return (
+            replace(refused, nodes=whole.nodes, reasons=whole.reasons)
+            if isinstance(whole, Refused)
+            else refused
+        )
+
+    def why(self, pod: Pod) -> QuotaRefusal | None:
+        """Why a pending pod waits, or the gang that it belongs to; for those who only look."""
+        entry = self._queue.get(pod.uid)
+        if entry is not None and isinstance(entry.unit, Gang) and entry.unit.pods:
+            refusal = self.beyond_gang(entry.unit)
+            if refusal is not None:
+                return refusal
+        return self.beyond(pod) or self.beyond_layers(pod)
+
+    def beyond_gang(self, gang: Gang) -> QuotaRefusal | None:
+        """Why too few of its pods can be started together: all of them have theirs, or none."""
+        pods, needed = gang.pods, max(1, gang.needed)
+        concerned = [pod for pod in pods if self.books.concerns(pod)]
+        if not concerned:
+            return None
+        problems = [problem for pod in concerned if (problem := self._problem(pod))]
+        if len(pods) - len(problems) < needed:
+            return problems[0]
+        asked: dict[str, list[int]] = {}
+        for pod in concerned:
+            for book, amount in self.books.needs(pod):
+                asked.setdefault(book.spec.name, []).append(amount)
+        for name, amounts in asked.items():
+            without = len(pods) - len(amounts)
+            least = sum(sorted(amounts)[: max(0, needed - without)])
+            if refusal := self._over(self.books.books[name], least, concerned[0].namespace):
+                return refusal
+        return None
+
+    def _problem(self, pod: Pod) -> QuotaRefusal | None:
+        """Why the pod cannot have what it asks for, however much is left."""
+        for name, amount in pod.counted.asked if pod.counted else ():
+            book, key = self.books.books.get(name), _key(name)
+            if book is None:
+                return counted_messages.not_found(name, key)
+            if book.spec.problem:
+                return counted_messages.invalid(book.spec, key)
+            if book.spec.namespaces is not None and pod.namespace not in book.spec.namespaces:
+                return counted_messages.not_allowed(name, pod.namespace, key)
+            if book.spec.total is not None and amount > book.spec.total:
+                return counted_messages.too_few(book, amount, pod.namespace, key)
+        return None
+
+    def _over(self, book: CountedBook, amount: int, namespace: str) -> QuotaRefusal | None:
+        free = book.free
+        if free is None or amount <= free or not amount:
+            return None
+        return counted_messages.too_few(book, amount, namespace, _key(book.spec.name))
+
+    # -- what time brings about --------------------------------------------------------------
+
+    def due_s(self) -> float | None:
+        return self._statuses.due_s(self.books.books.values()) if self.is_active else None
+
+    def tend(self, now: float) -> list[Instruction]:
+        if not self.is_active:
+            return []
+        made, freed = self._statuses.tend(self.books.books.values(), now)
+        for name in freed:
+            self._free(name)
+        return made
+
+
+def _key(name: str) -> str:
+    """In place of a queue: units wait for a change of this resource."""
+    return f"counted/{name}"
+
+
+def _same(before: CountedResource, spec: CountedResource) -> bool:
+    """Whether the object says the same, whatever its status."""
+    return replace(before, measured=None) == replace(spec, measured=None)

@@ -1,0 +1,344 @@
+"""Counted resources: licences and watts that pods wait for."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from builders import SCHEDULER, a_node
+from fairlead.apps.config.profiles import built_in
+from fairlead.engine.engine import Engine
+from fairlead.engine.events import CountedGone, CountedSeen, NodeSeen
+from fairlead.engine.instructions import Bind, CountedStatusChanged, Instruction
+from fairlead.engine.reasons import (
+    COUNTED_RESOURCE_NOT_ALLOWED,
+    COUNTED_RESOURCE_NOT_FOUND,
+    WAITING_FOR_COUNTED_RESOURCE,
+)
+from fairlead.model.backfill import BackfillTerms
+from fairlead.model.counted import (
+    CountedAsk,
+    CountedLayer,
+    CountedMode,
+    CountedResource,
+    CountedStatus,
+    OutsideTerms,
+    OutsideUse,
+    read_charges,
+    written_charges,
+)
+from fairlead.model.nodes import Node
+from fairlead.model.pods import Pod
+from fairlead.queue.retry_times import RetryTimes
+from fairlead.testing.builders import a_gpu_node
+from timed_world import TimedWorld, a_job
+
+SOLVER = CountedResource("solver", total=2)
+RACKS = CountedResource(
+    "racks", layers=(CountedLayer("rack", 1, label="rack"),), mode=CountedMode.ALL
+)
+
+
+class CountedWorld(TimedWorld):
+    """Two racks of two nodes with four GPUs each."""
+
+    def __init__(self, *specs: CountedResource, nodes: Sequence[Node] = ()) -> None:
+        self.statuses: dict[str, CountedStatus] = {}
+        self.written: dict[str, str] = {}
+        made = [
+            a_node(f"{rack}{at}", gpus=4, labels={"rack": rack}) for rack in "ab" for at in "12"
+        ]
+        super().__init__(*(nodes or made), terms=BackfillTerms())
+        for spec in specs:
+            self.count(spec)
+
+    def _carry_out(self, made: Sequence[Instruction]) -> None:
+        for each in made:
+            if isinstance(each, CountedStatusChanged):
+                self.statuses[each.name] = each.status
+            if isinstance(each, Bind):
+                self.written[each.pod.name] = each.counted
+        super()._carry_out(made)
+
+    def count(self, spec: CountedResource) -> None:
+        self.tell(CountedSeen(spec))
+        self.work()
+
+    def used(self, name: str = "solver") -> int:
+        assert self.engine.cluster.counted
+        return self.engine.cluster.counted.books[name].used
+
+    def racks(self, *names: str) -> str:
+        return "".join(self.pods[name].node[:1] for name in names)
+
+    def restarted(self, *specs: CountedResource) -> None:
+        profiles = {SCHEDULER: built_in(SCHEDULER)}
+        nodes = [self.engine.cluster.node_at(row) for row in self.engine.cluster.row_of.values()]
+        engine = Engine(profiles, retries=RetryTimes(0.0, 0.0, float("inf")))
+        self.engine = engine
+        for node in nodes:
+            self.tell(NodeSeen(node))
+        for spec in specs:
+            self.tell(CountedSeen(spec))
+        self.restart(engine)
+        self.work()
+
+
+def asking(
+    name: str, *asked: tuple[str, int], run_s: float | None = None, pods: int = 1, **more: object
+) -> list[Pod]:
+    return [replace(pod, counted=CountedAsk(asked)) for pod in a_job(name, pods, run_s, **more)]
+
+
+def test_a_pod_waits_until_one_is_given_back() -> None:
+    world = CountedWorld(SOLVER)
+    world.submit(*asking("one", ("solver", 1), run_s=50))
+    world.submit(*asking("two", ("solver", 1)))
+    world.submit(*asking("three", ("solver", 1)))
+    world.submit(*a_job("plain", 1, None))
+    assert not world.runs("three")
+    assert all(map(world.runs, ("one", "two", "plain")))
+    failure = world.failures["three"]
+    assert failure.reason == WAITING_FOR_COUNTED_RESOURCE
+    assert failure.message == (
+        "counted resource solver: 1 requested, 0 of 2 free; pods of namespace default hold 2, "
+        "those of others 0"
+    )
+    world.run_until(51)
+    assert world.runs("three")
+    assert world.written["three"] == "solver=1"
+    world.run_until(60)
+    assert world.statuses["solver"] == CountedStatus(2, 0, 0, (("default", 2),))
+
+
+def test_a_gang_has_all_or_none() -> None:
+    world = CountedWorld(replace(SOLVER, total=3))
+    world.submit(*asking("one", ("solver", 1), run_s=50))
+    world.submit(*asking("gang", ("solver", 1), pods=3))
+    assert not world.runs("gang-0")
+    assert world.failures["gang-0"].reason == WAITING_FOR_COUNTED_RESOURCE
+    world.submit(*asking("other", ("solver", 2), run_s=30))
+    assert world.runs("other")
+    world.run_until(51)
+    assert all(world.runs(f"gang-{number}") for number in range(3))
+    assert world.used() == 3
+
+
+def test_a_restart_counts_what_binds_said_whatever_pods_say_now() -> None:
+    world = CountedWorld(SOLVER)
+    world.submit(*asking("one", ("solver", 2)))
+    assert world.pods["one"].counted == CountedAsk(charged=(("solver", 2, ""),))
+    world.restarted(SOLVER)
+    assert world.used() == 2
+    world.submit(*asking("two", ("solver", 1)))
+    assert not world.runs("two")
+    world.end("one")
+    world.work()
+    assert world.runs("two")
+    assert world.used() == 1
+
+
+def test_objects_may_come_later_and_go() -> None:
+    world = CountedWorld()
+    world.submit(*asking("one", ("solver", 1)))
+    assert world.failures["one"].reason == COUNTED_RESOURCE_NOT_FOUND
+    assert world.failures["one"].message == (
+        "the counted resource solver does not exist; correct the annotation "
+        "fairlead.dev/counted-resources, or ask an administrator to create it"
+    )
+    world.count(SOLVER)
+    assert world.runs("one")
+    world.tell(CountedGone("solver"))
+    world.submit(*asking("two", ("solver", 1)))
+    assert not world.runs("two")
+    world.count(SOLVER)
+    assert world.runs("two")
+    assert world.used() == 2
+
+
+def test_a_lower_count_ends_no_pod() -> None:
+    world = CountedWorld(SOLVER)
+    world.submit(*asking("one", ("solver", 2), run_s=50))
+    world.count(replace(SOLVER, total=1))
+    world.submit(*asking("two", ("solver", 1)))
+    world.run_until(10)
+    assert world.statuses["solver"].message == "1 more are used than there are"
+    assert "0 of 1 free" in world.failures["two"].message
+    world.run_until(51)
+    assert world.runs("two")
+    world.count(replace(SOLVER, total=3))
+    world.submit(*asking("three", ("solver", 2)))
+    assert world.runs("three")
+
+
+def test_only_its_namespaces_may_ask_for_it_and_others_are_one_number() -> None:
+    world = CountedWorld(replace(SOLVER, namespaces=frozenset({"default", "team"})))
+    other = [replace(pod, namespace="team") for pod in asking("one", ("solver", 2))]
+    world.submit(*other)
+    world.submit(*asking("two", ("solver", 1)))
+    assert "hold 0, those of others 2" in world.failures["two"].message
+    assert "team" not in world.failures["two"].message
+    world.submit(*(replace(pod, namespace="x") for pod in asking("three", ("solver", 1))))
+    assert world.failures["three"].reason == COUNTED_RESOURCE_NOT_ALLOWED
+
+
+def test_each_layer_of_the_node_has_to_have_enough() -> None:
+    world = CountedWorld(RACKS)
+    for name in ("one", "two", "three"):
+        world.submit(*asking(name, ("racks", 1), run_s=50))
+    assert sorted(world.racks("one", "two")) == ["a", "b"]
+    assert world.failures["three"].reason == WAITING_FOR_COUNTED_RESOURCE
+    assert world.failures["three"].message == (
+        "counted resource racks: 1 requested, and no node that fits has a layer with so many left; "
+        "most are left on: rack/a 0, rack/b 0"
+    )
+    world.run_until(51)
+    assert world.runs("three")
+
+
+def test_a_gang_spreads_over_layers_that_have_enough() -> None:
+    counts = (("a", 3),)
+    world = CountedWorld(replace(RACKS, layers=(CountedLayer("rack", 1, (), "rack", counts),)))
+    world.submit(*asking("gang", ("racks", 1), pods=4))
+    assert sorted(world.racks(*(f"gang-{number}" for number in range(4)))) == ["a", "a", "a", "b"]
+    world.submit(*asking("more", ("racks", 1), pods=2))
+    assert not world.runs("more")
+    assert world.failures["more-0"].reason == WAITING_FOR_COUNTED_RESOURCE
+
+
+def test_any_one_layer_is_enough_and_a_running_pod_keeps_it() -> None:
+    east = CountedLayer("east", 1, (("rack", "a"),))
+    both = CountedLayer("both", 1, (("room", "1"),))
+    sites = CountedResource("sites", mode=CountedMode.ANY, layers=(east, both))
+    labels = {"rack": "a", "room": "1"}
+    world = CountedWorld(sites, nodes=[a_node("n1", gpus=4, labels=labels), a_node("n2", gpus=4)])
+    for name in ("one", "two", "three"):
+        world.submit(*asking(name, ("sites", 1)))
+    assert {world.written[name] for name in ("one", "two")} == {"sites=1@east", "sites=1@both"}
+    assert {world.pods[name].node for name in ("one", "two")} == {"n1"}
+    assert not world.runs("three")
+    swapped = replace(sites, layers=(both, east))
+    world.restarted(swapped)
+    world.end(next(name for name in ("one", "two") if world.written[name].endswith("east")))
+    world.work()
+    assert world.written["three"] == "sites=1@east"
+
+
+def test_a_tree_sums_up_and_has_loads_that_are_no_pods() -> None:
+    hall = CountedLayer("hall", 2000, base=100)
+    rack = CountedLayer("rack", 1500, label="rack", parent="hall")
+    power = CountedResource("power", mode=CountedMode.TREE, layers=(hall, rack), unit="W")
+    world = CountedWorld(power)
+    for name in ("one", "two", "three"):
+        world.submit(*asking(name, ("power", 700)))
+    assert world.racks("one", "two") in ("aa", "ab", "ba", "bb")
+    assert not world.runs("three")
+    assert "700 W requested" in world.failures["three"].message
+    assert "hall 500" in world.failures["three"].message
+
+
+def test_gpus_are_charged_by_their_model_without_an_annotation() -> None:
+    rack = CountedLayer("rack", 1400, label="rack")
+    power = CountedResource("power", layers=(rack,), per_gpu=(("H100", 700), ("*", 300)))
+    nodes = [
+        a_gpu_node("a1", gpus=4, model="H100", labels={"rack": "a"}),
+        a_gpu_node("b1", gpus=8, model="A100", labels={"rack": "b"}),
+    ]
+    world = CountedWorld(power, nodes=nodes)
+    for number in range(7):
+        world.submit(*a_job(f"p{number}", 1, None))
+    racks = world.racks(*(f"p{number}" for number in range(6)))
+    assert sorted(racks) == list("aabbbb")
+    assert world.failures["p6"].reason == WAITING_FOR_COUNTED_RESOURCE
+    assert world.used("power") == 2 * 700 + 4 * 300
+
+
+def test_no_node_at_all_is_unschedulable_and_not_a_wait_for_a_layer() -> None:
+    world = CountedWorld(RACKS)
+    world.submit(*asking("large", ("racks", 1), gpus=8))
+    assert world.failures["large"].reason == "Unschedulable"
+    assert world.failures["large"].message.startswith("0/4 nodes are available")
+    for name in ("one", "two"):
+        world.submit(*asking(name, ("racks", 1)))
+    world.submit(*asking("larger", ("racks", 1), gpus=9))
+    assert world.failures["larger"].reason == "Unschedulable"
+    assert world.failures["larger"].message.startswith("0/4 nodes are available")
+
+
+def test_use_outside_the_cluster_counts_until_it_is_too_old() -> None:
+    terms = OutsideTerms(max_age_s=100, fallback=1)
+    world = CountedWorld(replace(SOLVER, outside=terms, measured=OutsideUse(2, 0.0)))
+    world.submit(*asking("one", ("solver", 1)))
+    assert "2 are used outside the cluster" in world.failures["one"].message
+    world.run_until(99)
+    assert not world.runs("one")
+    world.run_until(101)
+    assert world.runs("one")
+    assert world.statuses["solver"].outside == 1
+    assert world.statuses["solver"].message == (
+        "use outside the cluster is not known; 1 are assumed"
+    )
+
+
+def test_a_number_from_the_future_is_not_known() -> None:
+    terms = OutsideTerms(max_age_s=100)
+    world = CountedWorld(replace(SOLVER, outside=terms, measured=OutsideUse(2, 1e9)))
+    world.submit(*asking("one", ("solver", 2)))
+    assert world.runs("one")
+
+
+def test_a_number_of_a_licence_server_has_our_pods_in_it() -> None:
+    terms = OutsideTerms(max_age_s=1000, includes_pods=True)
+    spec = replace(SOLVER, total=4, outside=terms)
+    world = CountedWorld(replace(spec, measured=OutsideUse(1, 0.0)))
+    world.submit(*asking("one", ("solver", 2)))
+    world.count(replace(spec, measured=OutsideUse(3, 0.0)))
+    world.submit(*asking("two", ("solver", 2)))
+    assert not world.runs("two")
+    assert "1 of 4 free" in world.failures["two"].message
+    world.count(replace(spec, measured=OutsideUse(2, 0.0)))
+    assert world.runs("two")
+
+
+def test_a_node_with_another_label_counts_for_another_rack() -> None:
+    world = CountedWorld(replace(RACKS, layers=(CountedLayer("rack", 2, label="rack"),)))
+    world.submit(*asking("one", ("racks", 1)))
+    node = world.pods["one"].node
+    assert world.engine.cluster.counted
+    book = world.engine.cluster.counted.books["racks"]
+    world.tell(NodeSeen(a_node(node, gpus=4, labels={"rack": "c"})))
+    assert book.by_layer["rack/c"] == 1
+    assert book.by_layer[f"rack/{node[0]}"] == 0
+    assert book.left_on("rack/c") == 1
+
+
+@pytest.mark.parametrize("mode", list(CountedMode))
+def test_the_books_are_right_after_any_of_it(mode: CountedMode) -> None:
+    """Random pods come, go and restart; what is used is what bound pods were charged with."""
+    rng = random.Random(mode)
+    layer = CountedLayer("rack", 4, (("room", "x"),) if mode is CountedMode.ANY else (), "rack")
+    layers = (replace(layer, selector=()), CountedLayer("all", 6, (("rack", "a"),)))
+    spec = CountedResource("solver", 7, mode=mode, layers=layers)
+    world = CountedWorld(spec)
+    for step in range(60):
+        draw = rng.random()
+        if draw < 0.6:
+            size = rng.choice((1, 1, 2, 3))
+            world.submit(*asking(f"j{step}", ("solver", rng.randint(1, 2)), pods=size))
+        elif draw < 0.9 and world.pods:
+            world.end(world.pods[rng.choice(list(world.pods))].name)
+            world.work()
+        else:
+            world.restarted(spec)
+        held = [pod.counted for pod in world.pods.values() if pod.node]
+        assert world.used() == sum(n for ask in held if ask for _, n, _ in ask.charged) <= 7
+        assert world.engine.cluster.counted
+        book = world.engine.cluster.counted.books["solver"]
+        assert all(book.left_on(name) >= 0 for name in book.layers.known())
+
+
+@pytest.mark.parametrize("text", ["solver=2", "a=1,b=20@east", "a=1@rack"])
+def test_charges_are_read_as_they_are_written(text: str) -> None:
+    read = {name: (amount, layer) for name, amount, layer in read_charges(text)}
+    assert written_charges(read) == text
