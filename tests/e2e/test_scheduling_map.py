@@ -143,6 +143,8 @@ def remap(pods: Pods, name: str, text: str) -> None:
     assert pods.plane.api("PATCH", f"{pods.path}/{name}", body, content_type=MERGE)[0] == 200
 
 
+#: Of these, no node could help.
+INVALID = ("line-0", "absent-1", "nobody")
 FAILURES = {
     "line-0": ("0 node1 0", "line 1, '0 node1 0', is ignored: write <index>=<node>:<GPUs>"),
     "absent-1": ("0=node1:0", "gpu-scheduling-map has no line for index 1; add 1=<node>:<GPUs>"),
@@ -163,7 +165,7 @@ def test_every_failure_says_what_to_change_and_is_retried_when_that_is_done(pods
         for name, (text, told) in FAILURES.items():
             create(pods, name, text)
             condition = pods.wait_refused(name)
-            assert condition["reason"] == "Unschedulable"
+            assert condition["reason"] == ("InvalidPod" if name in INVALID else "Unschedulable")
             assert told in condition["message"]
             (event,) = eventually(lambda name=name: pods.events(name, "FailedScheduling"))
             assert told in event["note"]

@@ -230,7 +230,7 @@ def test_a_pod_that_cannot_be_understood_is_refused_once_and_others_go_on() -> N
     engine = an_engine(a_node("n1"))
     see(engine, a_pod("odd", uid="u", problem="it asks for -1 GPUs"), a_pod("fine"))
     made = decide(engine)
-    assert ("Unschedulable", "it asks for -1 GPUs") in failures(made)
+    assert ("InvalidPod", "it asks for -1 GPUs") in failures(made)
     assert bound(made) == {"fine": "n1"}
     engine.handle(NodeSeen(a_node("n2")), now=1.0)
     assert decide(engine, now=1.0) == []

@@ -11,7 +11,7 @@ from fairlead.engine import gang_flights, gang_rooms, gang_views
 from fairlead.engine.attempts import Outcome
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen, PodSeen
-from fairlead.engine.reasons import UNSCHEDULABLE
+from fairlead.engine.reasons import INVALID_POD
 from fairlead.model.gangs import GangSpec, Membership, TopologyRule
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod, Toleration
@@ -149,7 +149,7 @@ def test_too_many_different_requests_are_refused_with_one_sentence(
     world.create(*different())
     world.decide_all()
     assert not world.binds
-    assert {each.reason for each in world.failures.values()} == {UNSCHEDULABLE}
+    assert {each.reason for each in world.failures.values()} == {INVALID_POD}
     assert world.failures["job-0"].message == (
         "gang default/job: its pods have 24 different requests, at most 20 are allowed in one gang."
     )

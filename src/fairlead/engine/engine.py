@@ -45,7 +45,7 @@ from fairlead.engine.plans import Plans
 from fairlead.engine.pod_rooms import PodRooms
 from fairlead.engine.queue_victims import AmongQueues
 from fairlead.engine.queues import Queues
-from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE
+from fairlead.engine.reasons import INVALID_POD, SCHEDULER_ERROR, UNSCHEDULABLE
 from fairlead.engine.rejections import REASON, Rejections
 from fairlead.engine.requeuer import Requeuer
 from fairlead.engine.run_times import RunTimes
@@ -533,8 +533,8 @@ class Engine:
             self._count(pod, known=entry is not None)
             self._requeuer.observe_nomination(pod)
             made: list[Instruction] = [each for each in (warning, invalid) if each]
-            if pod.problem and pod.gang and pod.condition != (UNSCHEDULABLE, pod.problem):
-                made.append(AnnounceFailure(pod, UNSCHEDULABLE, pod.problem))
+            if pod.problem and pod.gang and pod.condition != (INVALID_POD, pod.problem):
+                made.append(AnnounceFailure(pod, INVALID_POD, pod.problem))
             pause = self._rejections.pause_of(pod, now) if entry is None else None
             put = self._gangs.gather if pod.gang else self.queue.put
             put(pod, now=now, not_before_s=pause.due_s if pause else 0.0)
@@ -617,7 +617,7 @@ class Engine:
         if pod.problem:
             class_ = (pod.scheduler, pod.request, pod.priority, "")
             self.queue.park(entry, class_, woken_by=NOTHING, now=now)
-            failure = AnnounceFailure(pod, UNSCHEDULABLE, pod.problem)
+            failure = AnnounceFailure(pod, INVALID_POD, pod.problem)
             return Attempt(entry.unit, Outcome.UNSCHEDULABLE, (failure,))
         placement = self._placements[pod.scheduler]
         try:

@@ -28,7 +28,7 @@ from fairlead.engine.gang_trials import Filling, MemberPlacement, ordered
 from fairlead.engine.gang_views import GangViews
 from fairlead.engine.held_room import Hold
 from fairlead.engine.in_flight import InFlight
-from fairlead.engine.reasons import UNSCHEDULABLE
+from fairlead.engine.reasons import INVALID_POD, UNSCHEDULABLE
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.errors import PluginFault
 from fairlead.placement.gang_part import has_topology
@@ -108,7 +108,7 @@ class GangAttempts:
         requests = self._views.requests(gang)
         if len(requests) > gang_views.MOST_REQUESTS:
             message = too_many_requests_message(gang, len(requests), gang_views.MOST_REQUESTS)
-            return self.refusals.park(entry, UNSCHEDULABLE, message, NOTHING, now)
+            return self.refusals.park(entry, INVALID_POD, message, NOTHING, now)
         if not self._views.are_needed(gang, len(requests)):
             return self._attempt_now(entry, gang, len(requests), None, now)
         self._views.begin(entry, gang, requests)

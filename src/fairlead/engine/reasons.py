@@ -1,6 +1,8 @@
 """Reasons of the PodScheduled condition. Autoscalers add nodes for `Unschedulable` alone."""
 
 UNSCHEDULABLE = "Unschedulable"
+#: It cannot be read as it is: no node would help.
+INVALID_POD = "InvalidPod"
 SCHEDULER_ERROR = "SchedulerError"
 #: The pods or the object of a gang are missing: nodes would not help.
 WAITING_FOR_GANG = "WaitingForGang"
