@@ -17,10 +17,12 @@ from fairlead.apps.explain.explanation import (
     unserved,
 )
 from fairlead.apps.explain.gangs import gang_lines
+from fairlead.apps.explain.goals import goal_lines
 from fairlead.apps.explain.queues import queue_lines
 from fairlead.apps.explain.scope import ALL, Answer, ExplanationScope
 from fairlead.apps.explain.targets import Target, pod_of
 from fairlead.apps.live import live_cluster
+from fairlead.apps.live.figures_once import put_figures_once
 from fairlead.apps.live.live_engine import live_engine
 from fairlead.apps.live.read_source_once import take_once
 from fairlead.apps.live.running_scheduler import kubectl_options, running_scheduler
@@ -141,6 +143,7 @@ async def _by_the_rules(
     if prices is not None:
         engine.handle(PricesComputed(prices), now=0.0)
     silent = await _measure(engine, planned.sources)
+    silent += await put_figures_once(engine, planned.figures)
     told = explained(Placement(profile, engine.cluster), engine.cluster, pod, shown)
     told = in_gang(in_queue(told, engine, pod, shown, now=0.0), engine, pod, shown)
     told |= moves_answer(told, engine, pod, planned.consolidation.limits, time.time())
@@ -184,6 +187,8 @@ def show(answer: Answer, output: str, out: TextIO) -> None:
         out.writelines(line + "\n" for line in queue_lines(answer["queue"]))
     if answer.get("gang"):
         out.writelines(line + "\n" for line in gang_lines(answer["gang"]))
+    if answer.get("goals"):
+        out.writelines(line + "\n" for line in goal_lines(answer["goals"]))
     if answer.get("consolidation"):
         out.write(f"{answer['consolidation']['message']}\n")
     for key in ("start", "keptFree"):

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 
 from fairlead.apps.explain.counted import counted_answer
 from fairlead.apps.explain.gangs import gang_answer
+from fairlead.apps.explain.goals import goals_answer
 from fairlead.apps.explain.queues import queue_answer
 from fairlead.apps.explain.scope import ALL, Answer, ExplanationScope
 from fairlead.apps.live.start_forecasts import StartScope, held_answer, start_answer
@@ -84,6 +85,7 @@ def explained(
     told = answer(pod, state, message) | {"profile": placement.profile.name}
     if not shown.nodes:
         return told | {"reasons": _reasons(found)}
+    told |= goals_answer(placement, cluster, pod)
     nodes = [_node(node, shown) for node in found.nodes]
     return told | {"nodes": nodes} | ({"nodesLeftOut": found.left_out} if found.left_out else {})
 

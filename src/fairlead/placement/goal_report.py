@@ -1,0 +1,104 @@
+"""What the goals of a profile say about the nodes that fit a pod: for people who ask why."""
+
+import numpy as np
+import numpy.typing as npt
+
+from fairlead.cluster.arrays import NodeScores, Rows
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.goals import GoalCount, GoalOption, GoalReport
+from fairlead.model.pods import Pod, PodRequest
+from fairlead.placement.place import Placement
+from fairlead.placement.profile import Profile
+from fairlead.placement.views import REFUSED
+from fairlead.plugins.goals import Goals
+
+#: Placements that are shown of those that no other is better than.
+_MOST_PARETO = 3
+
+Counts = npt.NDArray[np.float64]  # (goals, nodes)
+
+
+def goals_in(profile: Profile) -> Goals | None:
+    return next((score for score, _ in profile.scores if isinstance(score, Goals)), None)
+
+
+def goal_report(placement: Placement, cluster: Cluster, pod: Pod) -> GoalReport | None:
+    """None without goals, and if no node fits."""
+    goals = goals_in(placement.profile)
+    if goals is None:
+        return None
+    totals = placement.totals(pod)
+    rows = np.flatnonzero(totals > REFUSED)
+    if not len(rows):
+        return None
+    request = placement.request(pod)
+    nodes = Nodes(cluster.columns, rows)
+    counts: Counts = np.array([goal.count(request, nodes) for goal in goals.all])
+    order = np.argsort(-totals[rows], kind="stable")
+    options = _Options(goals, counts, request, nodes, cluster, rows)
+    front = _front(counts, order)
+    next_ = _next(placement, pod, totals, rows, int(order[0]))
+    return GoalReport(
+        options.at(int(order[0])),
+        None if next_ is None else options.at(next_),
+        tuple(options.at(position) for position in front),
+    )
+
+
+def _next(placement: Placement, pod: Pod, totals: NodeScores, rows: Rows, best: int) -> int | None:
+    """The position of the node that would be chosen if the best one were not there."""
+    refused = totals == REFUSED
+    refused[rows[best]] = True
+    left = placement.view(pod).without(refused)[rows]
+    found = int(left.argmax())
+    return found if left[found] > REFUSED else None
+
+
+class _Options:
+    def __init__(
+        self,
+        goals: Goals,
+        counts: Counts,
+        request: PodRequest,
+        nodes: Nodes,
+        cluster: Cluster,
+        rows: Rows,
+    ) -> None:
+        self._goals = goals
+        self._counts = counts
+        self._levels: list[NodeScores] = [level.total(request, nodes) for level in goals.levels]
+        self._cluster = cluster
+        self._rows = rows
+
+    def at(self, position: int) -> GoalOption:
+        counts = (
+            GoalCount(goal.name, goal.unit, float(counted[position]))
+            for goal, counted in zip(self._goals.all, self._counts, strict=True)
+        )
+        levels = tuple(float(total[position]) for total in self._levels)
+        name = self._cluster.node_at(int(self._rows[position])).name
+        return GoalOption(name, tuple(counts), levels)
+
+
+def _front(counts: Counts, order: Rows) -> list[int]:
+    """The first few positions, best first, of those that no other is better than.
+
+    One is better if it is no worse for any goal, and less for one. Of equal ones the first.
+    """
+    front: list[int] = []
+    different = _first_of_equals(counts, order)
+    values = counts[:, different]
+    for number, position in enumerate(different):
+        mine = values[:, number : number + 1]
+        if not ((values <= mine).all(axis=0) & (values < mine).any(axis=0)).any():
+            front.append(int(position))
+        if len(front) == _MOST_PARETO:
+            break
+    return front
+
+
+def _first_of_equals(counts: Counts, order: Rows) -> Rows:
+    _, first = np.unique(counts[:, order].round(9), axis=1, return_index=True)
+    found: Rows = order[np.sort(first)]
+    return found
