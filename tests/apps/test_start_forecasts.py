@@ -8,7 +8,7 @@ import pytest
 
 from builders import a_node, a_pod
 from fairlead.apps.config.run_plan import RunOptions, plan
-from fairlead.apps.live.start_forecasts import start_answer
+from fairlead.apps.live.start_forecasts import run_time_answer, start_answer
 from fairlead.apps.queues.starts import show_starts, starts_among
 from fairlead.engine import start_dumps
 from fairlead.engine.engine import Engine
@@ -100,3 +100,23 @@ def test_without_waiting_units_there_is_a_sentence() -> None:
     out = io.StringIO()
     show_starts([], "text", out)
     assert out.getvalue() == "no unit with GPUs waits\n"
+
+
+@pytest.mark.parametrize(
+    ("run_time", "message"),
+    [
+        (RunTime(1800.0, source="annotation"),
+         "run time: 30 min, between 15 min and 60 min, basis annotation"),
+        (RunTime(None, 7200.0, "pod activeDeadlineSeconds"),
+         "run time: 2 h, between 60 min and 2 h, basis pod activeDeadlineSeconds"),
+        (RunTime(problem="fairlead.dev/run-time is 'x' and is ignored"),
+         "run time: unknown; fairlead.dev/run-time is 'x' and is ignored"),
+        (None, ""),
+    ],
+)  # fmt: skip
+def test_the_run_time_of_a_waiting_pod_and_its_basis_are_said(
+    run_time: RunTime | None, message: str
+) -> None:
+    pod = a_pod("waits", gpus=4, run_time=run_time)
+    told = run_time_answer(fed(a_cluster(None, pod)), pod)
+    assert told.get("runTime", {}).get("message", "") == message

@@ -37,7 +37,7 @@ def installed_on(plane: ControlPlane) -> Iterator[None]:
     apply(plane, "scheduler")
     wait_for_rights(plane)
     yield
-    roles = "fairlead fairlead-advance fairlead-gangs fairlead-queues"
+    roles = "fairlead fairlead-advance fairlead-gangs fairlead-owners fairlead-queues"
     kubectl(plane, f"delete clusterrole,clusterrolebinding {roles}")
     served.remove_namespace(plane, NAMESPACE)
     served.until(
@@ -72,7 +72,7 @@ def test_pods(control_plane: ControlPlane) -> Iterator[Callable[[Path], None]]:
 def test_one_command_installs_everything_and_may_be_repeated(installed: ControlPlane) -> None:
     again = apply(installed, "scheduler").splitlines()
 
-    assert len(again) == len(documents(component="scheduler")) == 18
+    assert len(again) == len(documents(component="scheduler")) == 20
     changed = [line.split()[0] for line in again if not line.endswith(" unchanged")]
     # kubectl writes the selector of a budget anew each time, even if it is the same.
     assert changed == ["poddisruptionbudget.policy/fairlead"]

@@ -8,7 +8,10 @@ import pytest
 
 from builders import a_node, a_pod, an_engine
 from fairlead.engine import events, owner_run_times
-from fairlead.kube.owner_run_times import read_owner
+from fairlead.kube.gangs.coscheduling import Coscheduling
+from fairlead.kube.gangs.registry import decode_object
+from fairlead.kube.owner_run_times import OwnerSaid, read_owner, run_time_of_chain
+from fairlead.model.gangs import Membership
 from fairlead.model.run_times import RunEnd, RunTime
 
 JOB_S = 1_800_000_000.0
@@ -17,7 +20,8 @@ DEADLINE = RunTime(None, 3600.0, "job activeDeadlineSeconds")
 
 
 def a_job(**fields: object) -> tuple[RunTime | None, str]:
-    return read_owner(json.dumps(fields).encode())
+    found = read_owner(json.dumps(fields).encode())
+    return found.run_time, found.started
 
 
 def test_the_deadline_of_a_job_counts_from_its_start() -> None:
@@ -88,3 +92,64 @@ def test_what_jobs_declare_is_bounded() -> None:
     for number in range(5000):
         engine.handle(events.OwnerRunTimeSeen(f"default/Job/{number}", DEADLINE), now=0.0)
     assert len(engine.run_times.owners._owners) == owner_run_times.MOST_OWNERS
+
+
+# -- controllers of controllers ------------------------------------------------------------------
+
+RAY_JOB = {"spec": {"activeDeadlineSeconds": 1800}, "status": {"startTime": JOB_STARTED}}
+
+
+def said(kind: str, **fields: object) -> OwnerSaid:
+    return read_owner(json.dumps(fields).encode(), kind)
+
+
+def test_deadlines_of_kubeflows_jobs_are_in_their_run_policy() -> None:
+    spec = {"runPolicy": {"activeDeadlineSeconds": 7200}}
+    found = said("PyTorchJob", spec=spec, status={"startTime": JOB_STARTED})
+    assert found.run_time == RunTime(None, 7200.0, "PyTorchJob activeDeadlineSeconds")
+    assert found.started == JOB_STARTED
+
+
+def test_the_controller_of_a_controller_is_named() -> None:
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "controller": True}
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}
+    found = said("RayCluster", metadata={"ownerReferences": [other, owner]}, spec={})
+    assert found == OwnerSaid(None, "", ("RayJob", "train"))
+
+
+def test_of_a_chain_the_bound_that_ends_first_counts_from_its_own_start() -> None:
+    job = said("Job", spec={"activeDeadlineSeconds": 3600}, status={"startTime": POD_STARTED})
+    ray = said("RayJob", **RAY_JOB)
+    expected = RunTime(None, 1800.0, "RayJob activeDeadlineSeconds")
+    assert run_time_of_chain([job, ray]) == (expected, JOB_STARTED)
+    late = said("Job", spec={"activeDeadlineSeconds": 60}, status={"startTime": POD_STARTED})
+    assert run_time_of_chain([late, ray])[1] == POD_STARTED
+    assert run_time_of_chain([said("RayCluster", spec={}), ray]) == (expected, JOB_STARTED)
+
+
+def test_the_nearest_estimate_of_a_chain_counts() -> None:
+    near, far = (
+        said(kind, metadata={"annotations": {"fairlead.dev/run-time": word}})
+        for kind, word in (("Job", "10m"), ("TrainJob", "2h"))
+    )
+    assert run_time_of_chain([near, far])[0] == RunTime(600.0, None, "annotation")
+    assert run_time_of_chain([]) == (None, "")
+
+
+@pytest.mark.parametrize("deadline", [0, -5])
+def test_a_deadline_that_is_none_is_ignored(deadline: int) -> None:
+    assert said("MPIJob", spec={"runPolicy": {"activeDeadlineSeconds": deadline}}).run_time is None
+
+
+def test_what_the_object_of_a_gang_declares_counts_for_its_pods() -> None:
+    words = {"fairlead.dev/run-time": "20m"}
+    meta = {"name": "train", "namespace": "default", "annotations": words}
+    raw = json.dumps({"metadata": meta, "spec": {"minMember": 2}}).encode()
+    spec = decode_object(Coscheduling(), raw).spec
+    assert spec.run_time == RunTime(1200.0, None, "annotation")
+    engine = an_engine()
+    engine.handle(events.GangSeen(spec), now=0.0)
+    member = a_pod("p", gang=Membership(spec.key))
+    assert engine.run_times.of_pod(member) == spec.run_time
+    own = replace(member, run_time=RunTime(60.0, None, "annotation"))
+    assert engine.run_times.of_pod(own) == own.run_time

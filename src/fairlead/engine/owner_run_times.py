@@ -37,7 +37,7 @@ class OwnerRunTimes:
         """What the pod and its controller declare, counted from the start of the pod."""
         said = pod.run_time or _NOTHING
         found = self._owners.get(owner_key(pod)) if self._owners and pod.controller else None
-        return said if found is None else _together(said, *found, pod)
+        return said if found is None else together(said, *found, pod)
 
 
 def owner_key(pod: Pod) -> str:
@@ -45,7 +45,7 @@ def owner_key(pod: Pod) -> str:
     return f"{pod.namespace}/{pod.controller}"
 
 
-def _together(said: RunTime, owner: RunTime, started: str, pod: Pod) -> RunTime:
+def together(said: RunTime, owner: RunTime, started: str, pod: Pod) -> RunTime:
     """An estimate of the pod counts first, and of two bounds the one that ends it first."""
     bound_s = owner.bound_s
     if bound_s is not None:

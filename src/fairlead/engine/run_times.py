@@ -12,7 +12,7 @@ from functools import partial
 from fairlead.cluster.holdings import Holding
 from fairlead.engine import run_dumps
 from fairlead.engine.events import RunEnded
-from fairlead.engine.owner_run_times import OwnerRunTimes
+from fairlead.engine.owner_run_times import OwnerRunTimes, together
 from fairlead.engine.run_ends import Expectation, end_of
 from fairlead.engine.run_forecasts import RunForecast
 from fairlead.engine.run_history import RunHistory
@@ -90,7 +90,7 @@ class RunTimes:
         return end_of(expected, self._started(held.pod, now), now, partial(self._beyond, held.pod))
 
     def _expectation(self, pod: Pod) -> Expectation | None:
-        declared, kind = self.owners.declared(pod), self.kind_of(pod)
+        declared, kind = self._declared(pod), self.kind_of(pod)
         if kind is None:
             return Expectation.declared(declared) if declared.expected_s is not None else None
         if declared.estimate_s is not None:
@@ -101,6 +101,12 @@ class RunTimes:
             known = replace(declared, estimate_s=found.expected_s, source=source)
             return Expectation.within(known, found.least_s, found.most_s)
         return Expectation.declared(declared) if declared.expected_s is not None else None
+
+    def _declared(self, pod: Pod) -> RunTime:
+        """By the pod, its controllers, and the object of its gang."""
+        said = self.owners.declared(pod)
+        of_gang = self._spec_of(pod.gang).run_time if pod.gang else None
+        return said if of_gang is None else together(said, of_gang, "", pod)
 
     def _corrected(self, declared: RunTime, estimate_s: float, kind: UnitKind) -> Expectation:
         ratios = self.history.ratios(kind)
@@ -133,7 +139,7 @@ class RunTimes:
 
     def run_of(self, pod: Pod, ran_s: float, *, succeeded: bool) -> RunEnded | None:
         """What can be learned from a pod that has ended; None: nothing."""
-        kind, declared = self.kind_of(pod), self.owners.declared(pod)
+        kind, declared = self.kind_of(pod), self._declared(pod)
         if kind is None:
             return None
         gang = f"{pod.gang.gang} {pod.started[:_MINUTE]}" if pod.gang else ""

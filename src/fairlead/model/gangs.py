@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from fairlead.model.run_times import RunTime
+
 #: Groups of one gang, and how deep they are nested.
 MOST_GROUPS = 1024
 DEEPEST = 8
@@ -95,6 +97,8 @@ class GangSpec:
     has_run: bool = False
     #: The key of its queue, such as "volcano/default"; empty: that of its pods.
     queue: str = ""
+    #: What its object declares about how long its pods run.
+    run_time: RunTime | None = None
     #: Set when the object is invalid; its pods wait with this sentence.
     problem: str = ""
 

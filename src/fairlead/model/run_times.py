@@ -14,7 +14,8 @@ TIME_LIMIT = "fairlead.dev/time-limit"
 
 #: Where a run time comes from.
 ANNOTATION, LIMIT = "annotation", "time limit"
-POD_DEADLINE, JOB_DEADLINE = "pod activeDeadlineSeconds", "job activeDeadlineSeconds"
+DEADLINE = "activeDeadlineSeconds"
+POD_DEADLINE, JOB_DEADLINE = f"pod {DEADLINE}", f"job {DEADLINE}"
 KUEUE, SLURM, LEARNED = "kueue", "slurm", "learned"
 
 #: A longer run time is taken for a mistake.

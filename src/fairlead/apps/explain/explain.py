@@ -26,7 +26,7 @@ from fairlead.apps.live.figures_once import put_figures_once
 from fairlead.apps.live.live_engine import live_engine
 from fairlead.apps.live.read_source_once import take_once
 from fairlead.apps.live.running_scheduler import kubectl_options, running_scheduler
-from fairlead.apps.live.start_forecasts import start_answer
+from fairlead.apps.live.start_forecasts import run_time_answer, start_answer
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import PricesComputed, ReadingsTaken
 from fairlead.kube.access.kubeconfig import load_access
@@ -148,7 +148,7 @@ async def _by_the_rules(
     told = in_gang(in_queue(told, engine, pod, shown, now=0.0), engine, pod, shown)
     told |= moves_answer(told, engine, pod, planned.consolidation.limits, time.time())
     if told["state"] in ("unschedulable", "held back"):
-        told |= start_answer(engine, pod, now=0.0)
+        told |= run_time_answer(engine, pod) | start_answer(engine, pod, now=0.0)
     return told | ({"telemetry": silent} if silent else {})
 
 
@@ -191,7 +191,7 @@ def show(answer: Answer, output: str, out: TextIO) -> None:
         out.writelines(line + "\n" for line in goal_lines(answer["goals"]))
     if answer.get("consolidation"):
         out.write(f"{answer['consolidation']['message']}\n")
-    for key in ("start", "keptFree"):
+    for key in ("runTime", "start", "keptFree"):
         if answer.get(key):
             out.write(f"{answer[key]['message']}\n")
     out.writelines(line + "\n" for line in _decision(answer))

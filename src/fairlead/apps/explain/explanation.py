@@ -13,7 +13,12 @@ from fairlead.apps.explain.gangs import gang_answer
 from fairlead.apps.explain.goals import goals_answer
 from fairlead.apps.explain.queues import queue_answer
 from fairlead.apps.explain.scope import ALL, Answer, ExplanationScope
-from fairlead.apps.live.start_forecasts import StartScope, held_answer, start_answer
+from fairlead.apps.live.start_forecasts import (
+    StartScope,
+    held_answer,
+    run_time_answer,
+    start_answer,
+)
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.picked import picked_gpus
 from fairlead.engine.consolidation.planner import EXPLAINED
@@ -137,8 +142,8 @@ class Explainer:
             return {}
         now = self.now_s() - self.engine.wall_offset_s
         scope = StartScope(shown.nodes, shown.pods, plans=False)
-        held = held_answer(self.engine, pod, scope=scope)
-        return held | start_answer(self.engine, pod, now=now, scope=scope)
+        more = run_time_answer(self.engine, pod) | held_answer(self.engine, pod, scope=scope)
+        return more | start_answer(self.engine, pod, now=now, scope=scope)
 
     def _in_queue(self, told: Answer, pod: Pod, shown: ExplanationScope) -> Answer:
         now = self.now_s() - self.engine.wall_offset_s

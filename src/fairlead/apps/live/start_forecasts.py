@@ -7,6 +7,7 @@ from typing import Any
 from fairlead.engine.engine import Engine
 from fairlead.engine.start_forecasts import StartForecast
 from fairlead.model.pods import Pod
+from fairlead.telemetry.rightsizing import span
 
 #: Units that are planned for one answer.
 MOST_PLANNED = 50
@@ -93,6 +94,30 @@ def _local(at_s: float) -> str:
     """With the day if it is not within a day."""
     moment, now = datetime.fromtimestamp(at_s, UTC).astimezone(), datetime.now(UTC).astimezone()
     return moment.strftime("%H:%M" if moment.date() == now.date() else "%Y-%m-%dT%H:%M")
+
+
+def run_time_answer(engine: Engine, pod: Pod) -> dict[str, Any]:
+    """For `explain`: how long the unit of a waiting pod runs, as far as is known."""
+    if pod.run_time is not None and pod.run_time.problem:
+        return {"runTime": {"message": f"run time: unknown; {pod.run_time.problem}"}}
+    entry = engine.queue.get(pod.uid)
+    found = engine.run_times.expectation(entry.unit) if entry else None
+    if found is None:
+        return {}
+    known = found.known
+    said = f"run time: {span(found.expected_s)}"
+    if found.most_s - found.least_s >= 1.0:
+        said += f", between {span(found.least_s)} and {span(found.most_s)}"
+    return {
+        "runTime": {
+            "expectedSeconds": round(found.expected_s),
+            "leastSeconds": round(found.least_s),
+            "mostSeconds": round(found.most_s),
+            "boundSeconds": known.bound_s,
+            "basis": known.source,
+            "message": f"{said}, basis {known.source}",
+        }
+    }
 
 
 def held_answer(engine: Engine, pod: Pod, *, scope: StartScope = EVERYTHING) -> dict[str, Any]:

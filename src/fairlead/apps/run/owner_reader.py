@@ -1,7 +1,8 @@
-"""Reads what Jobs declare about how long their pods run.
+"""Reads what Jobs and other controllers declare about how long their pods run.
 
-A Job is read when a pod of it with GPUs is first seen, and again for a later pod after a while: a
-Job that was suspended starts its deadline again. Jobs are not watched.
+A controller is read when a pod of it with GPUs is first seen, and again for a later pod after a
+while: a Job that was suspended starts its deadline again. They are not watched. What created the
+controller is read as well, such as the RayJob of a RayCluster.
 """
 
 import asyncio
@@ -15,16 +16,16 @@ from fairlead.engine import events
 from fairlead.engine.owner_run_times import MOST_OWNERS, owner_key
 from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.client import Client
-from fairlead.kube.owner_run_times import read_owner
-from fairlead.kube.writes.job_survival import job_path
+from fairlead.kube.owner_kinds import OWNER_KINDS, owner_paths
+from fairlead.kube.owner_run_times import OwnerSaid, read_owner, run_time_of_chain
 from fairlead.model.pods import Pod
 
-#: Jobs that wait to be read.
+#: Controllers that wait to be read, and how many are read for one.
 _LIMIT = 1024
+_MOST_ABOVE = 4
 _AGAIN_S = 60.0
 _PAUSE_S = 0.05
 _TIMEOUT_S = 10.0
-_JOB = "Job/"
 
 
 class OwnerReader:
@@ -43,11 +44,11 @@ class OwnerReader:
         self._pods: asyncio.Queue[Pod] = asyncio.Queue(_LIMIT)
 
     def note(self, event: events.Event) -> None:
-        """A pod whose Job is not known, or was read long ago, is the reason to read it."""
+        """A pod whose controller is not known, or was read long ago, is the reason to read it."""
         if not isinstance(event, events.PodSeen) or event.pod.request.gpu_request is None:
             return
         pod = event.pod
-        if not pod.controller.startswith(_JOB) or pod.scheduler not in self._served:
+        if pod.scheduler not in self._served or _kind_of(pod) not in OWNER_KINDS:
             return
         if not self._pods.full() and self._is_due(owner_key(pod), pod, self._now()):
             self._pods.put_nowait(pod)
@@ -71,7 +72,25 @@ class OwnerReader:
             await asyncio.sleep(_PAUSE_S)
 
     async def _look(self, pod: Pod) -> None:
-        path = job_path(pod.namespace, pod.controller.removeprefix(_JOB))
-        reply = await self._client.request("GET", path, timeout_s=_TIMEOUT_S)
-        if reply.status == 200:
-            self._feed(events.OwnerRunTimeSeen(owner_key(pod), *read_owner(reply.body)))
+        kind, _, name = pod.controller.partition("/")
+        found: list[OwnerSaid] = []
+        while name and len(found) < _MOST_ABOVE:
+            body = await self._get(pod.namespace, kind, name)
+            if body is None:
+                break
+            found.append(read_owner(body, kind))
+            kind, name = found[-1].controller
+        if found:
+            self._feed(events.OwnerRunTimeSeen(owner_key(pod), *run_time_of_chain(found)))
+
+    async def _get(self, namespace: str, kind: str, name: str) -> bytes | None:
+        """None: it is of no kind that is read, or cannot be."""
+        for path in owner_paths(namespace, kind, name):
+            reply = await self._client.request("GET", path, timeout_s=_TIMEOUT_S)
+            if reply.status == 200:
+                return reply.body
+        return None
+
+
+def _kind_of(pod: Pod) -> str:
+    return pod.controller.partition("/")[0]

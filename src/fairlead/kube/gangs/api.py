@@ -112,6 +112,7 @@ class _Meta(msgspec.Struct, rename="camel", gc=False):
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
+    annotations: dict[str, str] | None = None
 
 
 class ObjectWire(msgspec.Struct, gc=False):

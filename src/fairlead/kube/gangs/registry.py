@@ -18,6 +18,7 @@ from fairlead.kube.gangs.native import Native
 from fairlead.kube.gangs.volcano import VolcanoGangs
 from fairlead.kube.gangs.yunikorn import Yunikorn
 from fairlead.kube.http.reply import UNREADABLE
+from fairlead.kube.run_times import read_run_time
 from fairlead.model.errors import FairleadError
 from fairlead.model.gangs import GangSpec, Membership
 
@@ -96,6 +97,8 @@ def decode_object(
     meta, status = wire.metadata, bytes(wire.status)
     key = f"{dialect.name}/{meta.namespace}/{meta.name}"
     spec = _spec(dialect, key, bytes(wire.spec))
+    if meta.annotations and (declared := read_run_time(None, meta.annotations, None)):
+        spec = replace(spec, run_time=declared)
     return GangObject(
         meta.namespace,
         meta.name,
