@@ -7,6 +7,7 @@ from fairlead.cel.compiler import Compiler
 from fairlead.cel.devices import DeviceInput
 from fairlead.cel.errors import CelCompileError, CelEvaluationError, MisplacedError
 from fairlead.cel.parser import parse_expression
+from fairlead.cel.reads import Read, reads_of
 from fairlead.cel.running import Evaluation, Runner
 from fairlead.cel.syntax import Expression, depth
 from fairlead.cel.types import StaticType
@@ -46,6 +47,8 @@ class Program:
     expression: str
     run: Runner
     variables: int
+    #: Attributes and capacities that decide the answer; None: all.
+    reads: frozenset[Read] | None = None
 
     def evaluate(self, device: DeviceInput, *, cost_limit: int = COST_LIMIT) -> bool:
         """Whether the device matches. Raises CelError, with kube-scheduler's text."""
@@ -70,13 +73,14 @@ def compile_expression(expression: str) -> Program:
         raise CelCompileError(f"compilation failed: ERROR: <input>:-1:0: {text}")
     compiler = Compiler()
     try:
-        checked = compiler.build(_tree(expression))
+        tree = _tree(expression)
+        checked = compiler.build(tree)
     except MisplacedError as error:
         raise _failed(expression, [error]) from None
     if failures := compiler.failures():
         raise _failed(expression, failures)
     _check_result(compiler.types.applied(checked.kind, final=True))
-    return Program(expression, checked.run, compiler.slots)
+    return Program(expression, checked.run, compiler.slots, reads_of(tree))
 
 
 def _tree(expression: str) -> Expression:

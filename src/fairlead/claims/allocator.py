@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from fairlead.claims.constraints import Constraint, constraint_of
 from fairlead.claims.errors import AllocationError, InvalidPools
 from fairlead.claims.inventory import DeviceInventory
-from fairlead.claims.requests import Preparation
+from fairlead.claims.requests import Preparation, PreparedClaims, WantedDevices
 from fairlead.claims.results import claim_allocation
 from fairlead.claims.search import DeviceSearch
 from fairlead.claims.trial_state import TrialState
@@ -19,7 +19,7 @@ STEP_LIMIT = 20_000
 
 
 class Allocator:
-    """Pure: it reads slices, classes and usage, and changes nothing but the count of its steps."""
+    """Pure: it reads slices, classes and usage. Best kept: it remembers the last claims."""
 
     def __init__(
         self,
@@ -30,6 +30,7 @@ class Allocator:
     ) -> None:
         self._inventory, self._classes, self._usage = inventory, classes, usage
         self._step_limit = step_limit
+        self._kept: PreparedClaims | None = None
         #: All steps of all searches: the work that was done.
         self.steps = 0
 
@@ -46,21 +47,17 @@ class Allocator:
         concerns all nodes, and InvalidPools, which concerns this one.
         """
         rules = self._inventory.behaviour
-        pools = self._inventory.pools(node, labels)
-        preparation = Preparation(self._classes, pools, self._usage, rules, node, labels)
-        requests = []
-        constraints = []
-        for claim in claims:
-            requests.append(preparation.claim(claim))
-            constraints.append(self._constraints(claim))
-        state = TrialState(self._usage, blocked, rules, constraints)
+        of_node, answers = self._inventory.on(node, labels), self._inventory.answers
+        preparation = Preparation(self._classes, of_node, answers, self._usage, rules, node)
+        requests, constraints = self._prepared(claims, preparation)
+        state = TrialState(of_node, self._usage, blocked, rules, constraints)
         search = DeviceSearch(preparation, state, requests, self._step_limit)
         try:
             found = search.run()
         finally:
             self.steps += search.steps
         if not found:
-            if any(pool.invalid for pool in pools):
+            if any(pool.invalid for pool in of_node.pools):
                 raise InvalidPools
             return None
         return tuple(
@@ -73,6 +70,20 @@ class Allocator:
             )
             for number, claim in enumerate(claims)
         )
+
+    def _prepared(
+        self, claims: Sequence[ResourceClaim], preparation: Preparation
+    ) -> tuple[list[list[list[WantedDevices]]], list[list[Constraint]]]:
+        """Nodes are asked for the same claims one after another: what is the same is kept."""
+        kept = self._kept
+        if kept is not None and kept.is_for(claims, self._classes):
+            return kept.requests, [self._constraints(claim) for claim in claims]
+        requests, constraints = [], []
+        for claim in claims:
+            requests.append(preparation.claim(claim))
+            constraints.append(self._constraints(claim))
+        self._kept = PreparedClaims(list(claims), requests)
+        return requests, constraints
 
     def _constraints(self, claim: ResourceClaim) -> list[Constraint]:
         forgetful = not self._inventory.behaviour.distinct_within_request

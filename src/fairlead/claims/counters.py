@@ -1,47 +1,58 @@
 """Counters that devices of a pool share: what is left, and what a search has chosen of it."""
 
-from fairlead.claims.pools import DeviceCandidate, DevicePool, PoolKey
+from fairlead.claims.pools import CounterKey, Counters, DeviceCandidate, DevicePool, PoolKey
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.claims import DeviceId
-from fairlead.model.devices import Device, Exact
+from fairlead.model.devices import DeviceForm, Exact
 
 
 class PoolCounters:
     """The counters of one pool during a search."""
 
     def __init__(self, pool: DevicePool, usage: DeviceUsage) -> None:
-        self._left = dict(pool.counters)
-        self._chosen: dict[tuple[str, str], Exact] = {}
-        for device in pool.consumers:
-            if usage.is_held(DeviceId(*pool.key, device.name)):
-                self._consume(device)
-        amounts = [amount for device in pool.consumers for _, amount in _uses(device)]
+        self._pool = pool
+        self._left = _left(pool, usage)
+        self._chosen: dict[CounterKey, Exact] = {}
         #: With amounts below zero, or too much consumed, counters of others matter, too.
-        self._all_matter = min(amounts, default=0) < 0 or min(self._left.values(), default=0) < 0
+        self._all_matter = pool.has_odd_uses or min(self._left.values(), default=0) < 0
 
-    def _consume(self, device: Device) -> None:
-        for key, amount in _uses(device):
-            self._left[key] -= amount
-
-    def take(self, device: Device) -> bool:
+    def take(self, form: DeviceForm) -> bool:
         """Choose the device, if there is enough left for it."""
-        for key, amount in _uses(device):
+        uses, chosen, left = self._pool.uses(form), self._chosen, self._left
+        if self._all_matter:
+            return self._take_odd(form)
+        if any(left[key] < chosen.get(key, 0) + amount for key, amount in uses):
+            return False
+        for key, amount in uses:
+            chosen[key] = chosen.get(key, 0) + amount
+        return True
+
+    def _take_odd(self, form: DeviceForm) -> bool:
+        for key, amount in self._pool.uses(form):
             self._chosen[key] = self._chosen.get(key, 0) + amount
-        keys = self._left if self._all_matter else (key for key, _ in _uses(device))
-        if all(self._left[key] >= self._chosen.get(key, 0) for key in keys):
+        if all(left >= self._chosen.get(key, 0) for key, left in self._left.items()):
             return True
-        self.give_back(device)
+        self.give_back(form)
         return False
 
-    def give_back(self, device: Device) -> None:
-        for key, amount in _uses(device):
+    def give_back(self, form: DeviceForm) -> None:
+        for key, amount in self._pool.uses(form):
             self._chosen[key] -= amount
 
 
-def _uses(device: Device) -> list[tuple[tuple[str, str], Exact]]:
-    return [
-        ((use.name, name), amount) for use in device.form.consumes for name, amount in use.counters
-    ]
+def _left(pool: DevicePool, usage: DeviceUsage) -> Counters:
+    """What claims leave of the counters; kept until claims of the pool change."""
+    stamp = usage.stamp(pool.key)
+    if not stamp:
+        return pool.counters
+    if pool.left is None or pool.left[:2] != (id(usage), stamp):
+        left = dict(pool.counters)
+        for device in pool.consumers:
+            if usage.is_held(DeviceId(*pool.key, device.name)):
+                for key, amount in pool.uses(device.form):
+                    left[key] -= amount
+        pool.left = id(usage), stamp, left
+    return pool.left[2]
 
 
 class SearchCounters:

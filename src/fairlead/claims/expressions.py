@@ -33,6 +33,22 @@ def _compiled(expression: str) -> Program | CelCompileError:
         return error
 
 
+def names_read(
+    expressions: tuple[str | None, ...], driver: str
+) -> tuple[frozenset[str], frozenset[str]] | None:
+    """Names of attributes and of capacities that decide the answers; None: all of them."""
+    names: dict[str, set[str]] = {"attributes": set(), "capacity": set()}
+    for expression in expressions:
+        program = _compiled(expression or "")
+        if isinstance(program, CelCompileError):
+            continue
+        if program.reads is None:
+            return None
+        for section, domain, name in program.reads:
+            names[section] |= {f"{domain}/{name}", *((name,) if domain == driver else ())}
+    return frozenset(names["attributes"]), frozenset(names["capacity"])
+
+
 def converted(driver: str, device: Device) -> DeviceInput:
     """What expressions see of a device."""
     form = device.form

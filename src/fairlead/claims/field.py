@@ -1,6 +1,5 @@
 """Which devices a search tries for a request, as far as that is known before the search."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 from fairlead.claims.capacity import Amounts
@@ -33,7 +32,8 @@ class CandidateField:
     ) -> None:
         self._preparation, self._state, self._requests = preparation, state, requests
         self._wanted = [each for claim in requests for request in claim for each in request]
-        self._every = [each for pool in preparation.pools for each in pool.candidates]
+        self._every = preparation.of_node.candidates
+        preparation.of_node.forget()
         self._lists: dict[int, list[DeviceCandidate]] = {}
         #: Nothing about a candidate is left to check but what depends on the choices before.
         self.is_checked = self._filter()
@@ -81,27 +81,23 @@ class CandidateField:
         )
 
     def _has_no_value(self, claim: int, constraint: MatchConstraint) -> bool:
-        """No value of the attribute is that of enough devices."""
-        needed: Counter[int] = Counter()
-        lists: dict[int, list[DeviceCandidate]] = {}
+        """No value of the attribute is that of enough devices, in use or not."""
+        of_node = self._preparation.of_node
+        needed: dict[object, int] = {}
         for wanted in (each[0] for each in self._requests[claim] if len(each) == 1):
             if wanted.every is None and constraint.concerns(wanted.request, wanted.alternative):
-                found = self._lists[id(wanted)]
-                lists[id(found)] = found
-                single = any(each.device.form.shareable for each in found)
-                most = max(needed[id(found)], wanted.count)
-                needed[id(found)] = most if single else needed[id(found)] + wanted.count
-        if not lists or any(wanted.need.admin_access for wanted in self._wanted):
-            return False
-        values = [
-            {value for value, count in self._counts(found, constraint.attribute).items()
-             if value is not None and count >= needed[key]}
-            for key, found in lists.items()
-        ]  # fmt: skip
-        return not set.intersection(*values)
-
-    def _counts(self, found: list[DeviceCandidate], attribute: str) -> Counter[TypedValue | None]:
-        return Counter(self._state.value(candidate, attribute) for candidate in found)
+                before = needed.get(wanted.kind, 0)
+                # A device that can be shared, or seen by admins, serves several requests.
+                several = of_node.has_shares or wanted.need.admin_access
+                needed[wanted.kind] = (
+                    max(before, wanted.count) if several else before + wanted.count
+                )
+        values: set[TypedValue | None] | None = None
+        for kind, count in needed.items():
+            counts = of_node.counts(kind, constraint.attribute)
+            enough = {value for value, known in counts.items() if known >= count} - {None}
+            values = enough if values is None else values & enough
+        return values is not None and not values
 
     def twin(self, candidate: DeviceCandidate) -> Twin | None:
         """Equal for devices that are equal to all requests; None: nothing is equal to it."""
@@ -117,7 +113,9 @@ class CandidateField:
                 tuple(id(candidate) in members for members in self._members),
                 candidate.device.form.consumes,
                 candidate.pool.key if candidate.device.form.consumes else None,
-                tuple(self._state.value(candidate, name) for name in self._attributes),
+                tuple(
+                    self._preparation.of_node.value(candidate, name) for name in self._attributes
+                ),
             )
         return known
 
@@ -132,23 +130,37 @@ class CandidateField:
     def _filter(self) -> bool:
         """Candidates of all requests; False: some device is an error for some request."""
         same: dict[object, list[DeviceCandidate]] = {}
-        try:
-            for wanted in self._wanted:
-                if wanted.every is not None:
-                    continue
-                need = wanted.need
-                kind = wanted.selection, need.tolerations, need.capacity, need.admin_access
-                if kind not in same:
-                    same[kind] = [each for each in self._every if self._is_usable(wanted, each)]
-                self._lists[id(wanted)] = same[kind]
-        except AllocationError:
-            return False
+        for wanted in self._wanted:
+            if wanted.every is not None:
+                continue
+            usable = self._usable(wanted)
+            if usable is None:
+                return False
+            kind = wanted.kind, wanted.need.admin_access
+            if kind not in same:
+                same[kind] = usable if wanted.need.admin_access else self._free(usable)
+            self._lists[id(wanted)] = same[kind]
         return True
+
+    def _free(self, usable: list[DeviceCandidate]) -> list[DeviceCandidate]:
+        whole, blocked = self._state.usage.whole, self._state.blocked
+        if not blocked:
+            return [each for each in usable if each.key not in whole]
+        return [each for each in usable if each.key not in whole and each.key not in blocked]
+
+    def _usable(self, wanted: WantedDevices) -> list[DeviceCandidate] | None:
+        """Whether in use or not; None: some device is an error."""
+        known, kind = self._preparation.of_node.usable, wanted.kind
+        if kind not in known:
+            try:
+                known[kind] = [each for each in self._every if self._is_usable(wanted, each)]
+            except AllocationError:
+                known[kind] = None
+        return known[kind]
 
     def _is_usable(self, wanted: WantedDevices, candidate: DeviceCandidate) -> bool:
         return (
             self._preparation.selectable(wanted, candidate)
-            and (wanted.need.admin_access or not self._state.is_used(candidate.key))
             and wanted.tolerates(candidate)
             and wanted.amounts(candidate, self._preparation.rules) is not None
         )

@@ -2,25 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
-from fairlead.claims.pools import DevicePool, PoolKey, assembled, is_relevant
+from fairlead.claims.answers import SelectorAnswers
+from fairlead.claims.pools import DevicePool, NodePools, PoolKey, assembled, is_relevant
 from fairlead.claims.sharing import SharedParts
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.devices import ResourceSlice
 
 _Key = TypeVar("_Key")
-#: Nodes whose pools are kept assembled.
-_MOST_NODES = 8192
-
-
-@dataclass(slots=True)
-class _NodePools:
-    """The pools of a node, and the labels that they were assembled for."""
-
-    labels: Mapping[str, str]
-    pools: list[DevicePool]
+#: Devices of nodes whose pools are kept assembled: about 40 MiB.
+_MOST_CANDIDATES = 150_000
 
 
 class DeviceInventory:
@@ -31,11 +23,13 @@ class DeviceInventory:
         self._slices: dict[str, ResourceSlice] = {}
         self._by_pool: defaultdict[PoolKey, dict[str, ResourceSlice]] = defaultdict(dict)
         self._by_node: defaultdict[str, dict[str, ResourceSlice]] = defaultdict(dict)
-        #: Slices with devices that are not of one node.
+        #: Slices that are not of one node; those of counters only in 1.37.
         self._shared: dict[str, ResourceSlice] = {}
         #: Pools with counters that cannot be used: all nodes see them, in 1.36.
         self._unusable: dict[PoolKey, DevicePool] = {}
-        self._assembled: dict[str, _NodePools] = {}
+        self._assembled: dict[str, NodePools] = {}
+        self._kept = 0
+        self.answers = SelectorAnswers()
         self._parts = SharedParts()
 
     def __len__(self) -> int:
@@ -52,7 +46,7 @@ class DeviceInventory:
         self._by_pool[part.driver, part.pool][part.name] = part
         if part.nodes.node_name:
             self._by_node[part.nodes.node_name][part.name] = part
-        elif not part.counter_sets:
+        elif not part.counter_sets or self.behaviour.counters_of_served_nodes:
             self._shared[part.name] = part
         self._pool_changed((part.driver, part.pool), part)
 
@@ -66,19 +60,24 @@ class DeviceInventory:
         self._shared.pop(name, None)
         self._pool_changed(key, part)
 
-    def pools(self, node: str, labels: Mapping[str, str]) -> list[DevicePool]:
-        """The pools of the node, in the order in which devices are tried."""
+    def on(self, node: str, labels: Mapping[str, str]) -> NodePools:
+        """What the node can use. In 1.36 also pools of others that stop requests for all."""
         known = self._assembled.get(node)
         if known is None or (self._shared and known.labels != labels):
-            if len(self._assembled) >= _MOST_NODES:
-                self._assembled.clear()
-            known = _NodePools(labels, self._gathered(node, labels))
-            self._assembled[node] = known
+            known = NodePools(labels, self._gathered(node, labels))
+            self._remember(node, known)
         if not self._unusable:
-            return known.pools
+            return known
         own = {pool.key for pool in known.pools}
         foreign = [pool for key, pool in self._unusable.items() if key not in own]
-        return sorted((*known.pools, *foreign), key=lambda pool: pool.rank)
+        return NodePools(labels, sorted((*known.pools, *foreign), key=lambda pool: pool.rank))
+
+    def _remember(self, node: str, pools: NodePools) -> None:
+        self._kept += len(pools.candidates) + 1
+        if self._kept > _MOST_CANDIDATES:
+            self._assembled.clear()
+            self._kept = len(pools.candidates) + 1
+        self._assembled[node] = pools
 
     def _gathered(self, node: str, labels: Mapping[str, str]) -> list[DevicePool]:
         of_node: defaultdict[PoolKey, list[ResourceSlice]] = defaultdict(list)
@@ -101,7 +100,7 @@ class DeviceInventory:
         for each in (part, *every):
             if each.nodes.node_name:
                 self._assembled.pop(each.nodes.node_name, None)
-            elif not each.counter_sets:
+            else:
                 self._assembled.clear()
         self._unusable.pop(key, None)
         counted = [each for each in every if each.counter_sets]

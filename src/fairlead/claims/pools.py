@@ -1,15 +1,20 @@
 """Pools: the slices of one driver and pool name that a node can use."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fairlead.claims.constraints import TypedValue, attribute_of
 from fairlead.claims.nodes import serves
-from fairlead.claims.selecting import Answer, DeviceSelection
 from fairlead.model.claims import DeviceId
-from fairlead.model.devices import CounterSet, Device, Exact, ResourceSlice
+from fairlead.model.devices import CounterSet, Device, DeviceForm, Exact, ResourceSlice
 
+#: Kinds of requests, and attributes, that a node keeps answers for.
+_MOST_KINDS = 32
 PoolKey = tuple[str, str]
-Counters = dict[tuple[str, str], Exact]
+#: Set and counter.
+CounterKey = tuple[str, str]
+Counters = dict[CounterKey, Exact]
 
 
 @dataclass(slots=True, eq=False)
@@ -20,8 +25,6 @@ class DeviceCandidate:
     device: Device
     slice: ResourceSlice
     pool: "DevicePool"
-    #: What selectors said of it.
-    answers: dict[DeviceSelection, Answer] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -37,6 +40,27 @@ class DevicePool:
     counters: Counters = field(default_factory=dict)
     #: Devices of the pool that consume counters: here, and on other nodes.
     consumers: list[Device] = field(default_factory=list)
+    #: What claims leave of the counters: of which usage, at which stamp.
+    left: tuple[int, int, Counters] | None = None
+    _uses: dict[int, list[tuple[CounterKey, Exact]]] = field(default_factory=dict)
+    _has_odd_uses: bool | None = None
+
+    def uses(self, form: DeviceForm) -> list[tuple[CounterKey, Exact]]:
+        """What a device of the pool consumes."""
+        known = self._uses.get(id(form))
+        if known is None:
+            known = self._uses[id(form)] = [
+                ((use.name, name), amount) for use in form.consumes for name, amount in use.counters
+            ]
+        return known
+
+    @property
+    def has_odd_uses(self) -> bool:
+        """Some device consumes less than nothing."""
+        if self._has_odd_uses is None:
+            amounts = (amount for each in self.consumers for _, amount in self.uses(each.form))
+            self._has_odd_uses = any(amount < 0 for amount in amounts)
+        return self._has_odd_uses
 
     @property
     def rank(self) -> tuple[bool, PoolKey]:
@@ -46,6 +70,48 @@ class DevicePool:
 
     def __str__(self) -> str:
         return "/".join(self.key)
+
+
+@dataclass(slots=True, eq=False)
+class NodePools:
+    """All pools of a node, in the order in which devices are tried."""
+
+    labels: Mapping[str, str]
+    pools: list[DevicePool]
+    candidates: list[DeviceCandidate] = field(init=False)
+    #: Some devices can be chosen more than once.
+    has_shares: bool = field(init=False)
+    #: Candidates by what is asked for, whether in use or not; None: some are errors.
+    usable: dict[object, list[DeviceCandidate] | None] = field(default_factory=dict)
+    _values: dict[str, dict[int, TypedValue | None]] = field(default_factory=dict)
+    _counts: dict[object, Counter[TypedValue | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.candidates = [each for pool in self.pools for each in pool.candidates]
+        self.has_shares = any(each.device.form.shareable for each in self.candidates)
+
+    def forget(self) -> None:
+        """Before it keeps too much: claims may ask in many ways."""
+        if len(self.usable) > _MOST_KINDS or len(self._values) > _MOST_KINDS:
+            self.usable.clear()
+            self._values.clear()
+            self._counts.clear()
+
+    def value(self, candidate: DeviceCandidate, attribute: str) -> TypedValue | None:
+        """An attribute of a device, looked up once."""
+        known = self._values.setdefault(attribute, {})
+        key = id(candidate)
+        if key not in known:
+            known[key] = attribute_of(candidate.device, candidate.key.driver, attribute)
+        return known[key]
+
+    def counts(self, kind: object, attribute: str) -> Counter[TypedValue | None]:
+        """How many devices that can serve this have which value of the attribute."""
+        place = kind, attribute
+        if place not in self._counts:
+            usable = self.usable[kind] or ()
+            self._counts[place] = Counter(self.value(each, attribute) for each in usable)
+        return self._counts[place]
 
 
 def is_relevant(

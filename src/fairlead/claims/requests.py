@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fairlead.claims.answers import SelectorAnswers
 from fairlead.claims.capacity import Amounts, consumed, fits
 from fairlead.claims.errors import AllocationError
 from fairlead.claims.nodes import serves
-from fairlead.claims.pools import DeviceCandidate, DevicePool
-from fairlead.claims.selecting import Answer, DeviceSelection, SelectorFault
+from fairlead.claims.pools import DeviceCandidate, NodePools
+from fairlead.claims.selecting import DeviceSelection, SelectorFault
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.claims import (
@@ -18,7 +19,7 @@ from fairlead.model.claims import (
     DeviceRequest,
     ResourceClaim,
 )
-from fairlead.model.devices import DeviceClass, DeviceTaint, DeviceToleration
+from fairlead.model.devices import DeviceClass, DeviceForm, DeviceTaint, DeviceToleration
 
 _BLOCKING = ("NoSchedule", "NoExecute")
 
@@ -38,8 +39,12 @@ class WantedDevices:
     count: int
     #: Exactly these, for All.
     every: list[DeviceCandidate] | None = None
-    _amounts: dict[int, Amounts | None] = field(default_factory=dict)
-    _tolerated: dict[int, bool] = field(default_factory=dict)
+    #: Equal for requests that the same devices can serve.
+    kind: object = field(init=False)
+    _amounts: dict[int, tuple[DeviceForm, Amounts | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.kind = self.selection, self.need.tolerations, self.need.capacity
 
     @property
     def full_name(self) -> str:
@@ -50,34 +55,22 @@ class WantedDevices:
         """What kube-scheduler calls it in errors."""
         return self.alternative or self.request
 
-    def selects(self, candidate: DeviceCandidate) -> Answer:
-        """Whether selectors choose the device."""
-        said = candidate.answers.get(self.selection)
-        if said is None:
-            said = self.selection.answer(candidate.key.driver, candidate.device)
-            candidate.answers[self.selection] = said
-        return said
-
     def amounts(self, candidate: DeviceCandidate, rules: Behaviour) -> Amounts | None:
         """What it consumes of the device's capacities; None: the device has not enough."""
         form = candidate.device.form
-        known = id(form)
-        if known not in self._amounts:
-            wanted = self.need.capacity
-            self._amounts[known] = consumed(form, wanted, strict=rules.strict_capacity)
-        return self._amounts[known]
+        known = self._amounts.get(id(form))
+        if known is None:
+            found = consumed(form, self.need.capacity, strict=rules.strict_capacity)
+            known = self._amounts[id(form)] = form, found
+        return known[1]
 
     def tolerates(self, candidate: DeviceCandidate) -> bool:
         """Whether taints of the device do not matter to it."""
         taints = candidate.device.form.taints
         if not taints:
             return True
-        known = id(taints)
-        if known not in self._tolerated:
-            blocking = [taint for taint in taints if taint.effect in _BLOCKING]
-            tolerations = self.need.tolerations
-            self._tolerated[known] = all(_tolerated(taint, tolerations) for taint in blocking)
-        return self._tolerated[known]
+        blocking = [taint for taint in taints if taint.effect in _BLOCKING]
+        return all(_tolerated(taint, self.need.tolerations) for taint in blocking)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +78,11 @@ class Preparation:
     """What requests are prepared from."""
 
     classes: Mapping[str, DeviceClass]
-    pools: Sequence[DevicePool]
+    of_node: NodePools
+    answers: SelectorAnswers
     usage: DeviceUsage
     rules: Behaviour
     node: str
-    labels: Mapping[str, str]
 
     def claim(self, claim: ResourceClaim) -> list[list[WantedDevices]]:
         """Alternatives of each request, in order. Raises AllocationError."""
@@ -145,7 +138,7 @@ class Preparation:
 
     def _every(self, where: str, wanted: WantedDevices) -> list[DeviceCandidate]:
         found: list[DeviceCandidate] = []
-        for pool in self.pools:
+        for pool in self.of_node.pools:
             if pool.incomplete or pool.invalid:
                 state = "being updated" if pool.incomplete else "invalid"
                 text = f"asks for all devices, but resource pool {pool} is currently {state}"
@@ -158,13 +151,13 @@ class Preparation:
 
     def selectable(self, wanted: WantedDevices, candidate: DeviceCandidate) -> bool:
         """By selectors, and by the nodes that the device serves. Raises AllocationError."""
-        said = wanted.selects(candidate)
+        said = self.answers.of(wanted.selection, candidate.key.driver, candidate.device)
         if isinstance(said, SelectorFault):
             raise AllocationError(said.text(wanted.claim, candidate.key, self.rules))
         if not said or not candidate.slice.per_device:
             return said
         nodes = candidate.device.form.nodes
-        return nodes is not None and serves(nodes, self.node, self.labels)
+        return nodes is not None and serves(nodes, self.node, self.of_node.labels)
 
     def _has_capacity(self, where: str, wanted: WantedDevices, candidate: DeviceCandidate) -> bool:
         try:
@@ -175,6 +168,27 @@ class Preparation:
         if amounts is None or self.rules.strict_capacity:
             return amounts is not None
         return fits(candidate.device.form, amounts, self.usage.consumed(candidate.key), {})
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedClaims:
+    """Requests of claims that were prepared for a node."""
+
+    claims: list[ResourceClaim]
+    requests: list[list[list[WantedDevices]]]
+
+    def is_for(self, claims: Sequence[ResourceClaim], classes: Mapping[str, DeviceClass]) -> bool:
+        """Whether they are right for another node: the same objects, and none asks for all."""
+        if len(claims) != len(self.claims):
+            return False
+        if any(mine is not other for mine, other in zip(self.claims, claims, strict=True)):
+            return False
+        return all(
+            wanted.every is None and classes.get(wanted.known_class.name) is wanted.known_class
+            for claim in self.requests
+            for request in claim
+            for wanted in request
+        )
 
 
 def _tolerated(taint: DeviceTaint, tolerations: tuple[DeviceToleration, ...]) -> bool:

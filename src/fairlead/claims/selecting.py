@@ -3,7 +3,7 @@
 An error is kept as an answer: it counts only when the search comes to the device.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fairlead.model.behaviour import Behaviour
@@ -51,6 +51,14 @@ class DeviceSelection:
     class_name: str
     of_class: tuple[str | None, ...]
     of_request: tuple[str | None, ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        told = self.class_name, self.of_class, self.of_request
+        object.__setattr__(self, "_hash", hash(told))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def answer(self, driver: str, device: Device) -> Answer:
         """Yes, no, or an error."""

@@ -5,10 +5,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from fairlead.claims.capacity import Amounts, fits
-from fairlead.claims.constraints import Constraint, TypedValue, attribute_of
+from fairlead.claims.constraints import Constraint
 from fairlead.claims.counters import SearchCounters
 from fairlead.claims.errors import AllocationError
-from fairlead.claims.pools import DeviceCandidate
+from fairlead.claims.pools import DeviceCandidate, NodePools
 from fairlead.claims.requests import WantedDevices
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.behaviour import Behaviour
@@ -43,18 +43,18 @@ class TrialState:
 
     def __init__(
         self,
+        of_node: NodePools,
         usage: DeviceUsage,
         blocked: AbstractSet[DeviceId],
         rules: Behaviour,
         constraints: list[list[Constraint]],
     ) -> None:
-        self.usage, self.blocked, self.rules = usage, blocked, rules
+        self.of_node, self.usage, self.blocked, self.rules = of_node, usage, blocked, rules
         self.constraints = constraints
         self.choices: list[list[Choice]] = [[] for _ in constraints]
         self._chosen: dict[DeviceId, set[int]] = {}
         self._shares: dict[DeviceId, _Shares] = {}
         self._counters = SearchCounters(usage)
-        self._values: dict[tuple[int, str], TypedValue | None] = {}
 
     def is_taken(self, claim: int, wanted: WantedDevices, key: DeviceId) -> bool:
         """The device is in use; with admin access: chosen for the same claim."""
@@ -65,7 +65,7 @@ class TrialState:
 
     def is_used(self, key: DeviceId) -> bool:
         """The device is in use, whatever this search chooses."""
-        return self.usage.is_whole(key) or key in self.blocked
+        return key in self.usage.whole or key in self.blocked
 
     def has_capacity(self, candidate: DeviceCandidate, amounts: Amounts) -> bool:
         """Beside shares that claims have, and that this search has chosen."""
@@ -85,7 +85,7 @@ class TrialState:
         amounts = wanted.amounts(candidate, self.rules)
         choice = Choice(wanted, candidate, amounts or ())
         if form.consumes and not (form.shareable and self._is_shared(key)):
-            if not self._counters.of(candidate).take(candidate.device):
+            if not self._counters.of(candidate).take(form):
                 return False
             choice.took_counters = True
         if (
@@ -114,14 +114,6 @@ class TrialState:
             self._chosen[key].discard(claim)
         self._take_back(choice)
 
-    def value(self, candidate: DeviceCandidate, attribute: str) -> TypedValue | None:
-        """The attribute of the device, looked up once."""
-        place = id(candidate), attribute
-        if place not in self._values:
-            found = attribute_of(candidate.device, candidate.key.driver, attribute)
-            self._values[place] = found
-        return self._values[place]
-
     def _is_shared(self, key: DeviceId) -> bool:
         if key in self._shares or self.usage.is_consumed(key):
             return True
@@ -132,7 +124,7 @@ class TrialState:
         for constraint in self.constraints[claim]:
             if not constraint.concerns(wanted.request, wanted.alternative):
                 continue
-            value = self.value(candidate, constraint.attribute)
+            value = self.of_node.value(candidate, constraint.attribute)
             if not constraint.add(wanted.request, value):
                 if must:
                     raise self._unsatisfied(choice)
@@ -162,4 +154,4 @@ class TrialState:
         for constraint in reversed(choice.constraints):
             constraint.remove(choice.wanted.request)
         if choice.took_counters:
-            self._counters.of(choice.candidate).give_back(choice.candidate.device)
+            self._counters.of(choice.candidate).give_back(choice.candidate.device.form)

@@ -13,12 +13,14 @@ class DeviceUsage:
     """What is allocated: whole devices, and shares of devices with what they consume."""
 
     def __init__(self) -> None:
-        self._whole: Counter[DeviceId] = Counter()
+        #: Devices that some claim has whole.
+        self.whole: Counter[DeviceId] = Counter()
         self._shares: Counter[DeviceId] = Counter()
         self._consumers: Counter[DeviceId] = Counter()
         self._consumed: defaultdict[DeviceId, dict[str, Exact]] = defaultdict(dict)
-        #: Pools with changes, for a reader that empties it.
-        self.changed: set[tuple[str, str]] = set()
+        self._in_pool: Counter[tuple[str, str]] = Counter()
+        self._stamps: dict[tuple[str, str], int] = {}
+        self._clock = 0
 
     def hold(self, allocation: Allocation) -> None:
         """A claim has got these devices."""
@@ -32,11 +34,11 @@ class DeviceUsage:
 
     def is_whole(self, key: DeviceId) -> bool:
         """Some claim has the whole device."""
-        return key in self._whole
+        return key in self.whole
 
     def is_held(self, key: DeviceId) -> bool:
         """Some claim has the device or a share of it: its counters are consumed."""
-        return key in self._whole or key in self._shares
+        return key in self.whole or key in self._shares
 
     def is_shared(self, key: DeviceId) -> bool:
         return key in self._shares
@@ -49,13 +51,24 @@ class DeviceUsage:
         """How much of each capacity shares of the device consume."""
         return self._consumed[key] if key in self._consumers else _NO_AMOUNTS
 
+    def stamp(self, pool: tuple[str, str]) -> int:
+        """Another number after each change in the pool; 0 where nothing is held."""
+        return self._stamps.get(pool, 0)
+
+    def _stamp(self, pool: tuple[str, str], sign: int) -> None:
+        self._clock += 1
+        self._stamps[pool] = self._clock
+        self._in_pool[pool] += sign
+        if self._in_pool[pool] <= 0:
+            del self._in_pool[pool], self._stamps[pool]
+
     def _count(self, result: AllocatedDevice, sign: int) -> None:
         if result.admin_access:
             return
         key = result.key
-        self.changed.add((key.driver, key.pool))
+        self._stamp((key.driver, key.pool), sign)
         if result.share_id is None:
-            _add(self._whole, key, sign)
+            _add(self.whole, key, sign)
             return
         _add(self._shares, key, sign)
         if result.consumed_capacity is not None:

@@ -1,0 +1,95 @@
+"""Answers of selectors, each found once for all devices that are equal in what is read of them.
+
+GPUs differ in their UUIDs, which few selectors read: a cluster of 40,000 GPUs has some ten answers.
+"""
+
+import re
+
+from fairlead.claims.selecting import Answer, DeviceSelection
+from fairlead.model.devices import Device, VersionText
+
+_MOST_SELECTIONS = 512
+_MOST_KINDS = 8192
+_PLAIN = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}", re.ASCII)
+#: Characters of a version whose numbers are surely small enough.
+_LONGEST = 18
+
+
+class SelectorAnswers:
+    """Bounded; what is dropped is found again."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[DeviceSelection, str], _KindAnswers] = {}
+
+    @property
+    def evaluations(self) -> int:
+        """How often selectors were evaluated: the work that was done."""
+        return sum(known.evaluations for known in self._known.values())
+
+    def of(self, selection: DeviceSelection, driver: str, device: Device) -> Answer:
+        """What the selectors say of the device."""
+        known = self._known.get((selection, driver))
+        if known is None:
+            if len(self._known) >= _MOST_SELECTIONS:
+                self._known.clear()
+            known = self._known[selection, driver] = _KindAnswers(selection, driver)
+        return known.of(device)
+
+
+class _KindAnswers:
+    """Answers of one selection for devices of one driver."""
+
+    def __init__(self, selection: DeviceSelection, driver: str) -> None:
+        self._selection, self._driver = selection, driver
+        self._names: tuple[frozenset[str], frozenset[str]] | None = None
+        if selection.of_class or selection.of_request:
+            from fairlead.claims.expressions import names_read
+
+            self._names = names_read((*selection.of_class, *selection.of_request), driver)
+        self._answers: dict[object, Answer] = {}
+        self.evaluations = 0
+        #: Versions that can be read.
+        self._sound: set[str] = set()
+
+    def of(self, device: Device) -> Answer:
+        kind = self._kind(device)
+        known = self._answers.get(kind)
+        if known is None:
+            self.evaluations += 1
+            known = self._selection.answer(self._driver, device)
+            if kind is not None:
+                self._remember(kind, known)
+        return known
+
+    def _remember(self, kind: object, answer: Answer) -> None:
+        if len(self._answers) >= _MOST_KINDS:
+            self._answers.clear()
+        self._answers[kind] = answer
+
+    def _kind(self, device: Device) -> object | None:
+        """All that the answer depends on; None: it has to be evaluated."""
+        if self._names is None:
+            return None
+        attributes, capacity = self._names
+        read: list[object] = []
+        for name, value in device.attributes:
+            if type(value) is VersionText:
+                if value.text not in self._sound and not self._is_sound(value.text):
+                    return None
+            elif value is None:
+                return None
+            if name in attributes:
+                read.append((name, type(value), value))
+        form = device.form
+        if capacity:
+            read += [(name, each.value) for name, each in form.capacity if name in capacity]
+        return form.shareable, *read
+
+    def _is_sound(self, text: str) -> bool:
+        """Surely a version: one that is not would be an error of every expression."""
+        if len(text) > _LONGEST or not _PLAIN.fullmatch(text):
+            return False
+        if len(self._sound) >= _MOST_KINDS:
+            self._sound.clear()
+        self._sound.add(text)
+        return True
