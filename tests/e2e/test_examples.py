@@ -78,6 +78,10 @@ SESSIONS: Mapping[str, Mapping[str, dict[str, Any]]] = {
         for name, rack in (("gpu-a", "r1"), ("gpu-b", "r1"), ("gpu-c", "r2"))
     },
     "examples/13-queues": {"gpu-a": gpus(4), "gpu-b": gpus(4)},
+    "examples/14-spot-training": {
+        "gpu-a": gpus(8, labels={"karpenter.sh/capacity-type": "on-demand"}),
+        "gpu-b": gpus(4, labels={"karpenter.sh/capacity-type": "spot"}),
+    },
     "examples/09-by-utilisation": {
         "gpu-a": gpus(2, annotations=profiled(95, 90)),
         "gpu-b": gpus(2, annotations=profiled(5, 0)),

@@ -31,6 +31,7 @@ app.command(short_help="Show why a pod is not scheduled, node by node.")(inspect
 app.command(short_help="Show which moves would let waiting pods start.")(inspection.defrag)
 app.command("what-if", short_help="Show what a change of the cluster would do.")(outlooks.what_if)
 app.command(short_help="Show queues and what waits in them.")(inspection.queue)
+app.command(short_help="Show what nodes cost, and what could be saved.")(inspection.goals)
 app.command(short_help="Compare where profiles would place the same pods.")(inspection.compare)
 app.command(short_help="Show GPU usage by pod.")(inspection.top)
 app.command("check-config", short_help="Check a configuration file.")(inspection.check_config)

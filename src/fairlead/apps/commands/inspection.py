@@ -98,6 +98,28 @@ def defrag(
     defragging.show(answers, output, sys.stdout)
 
 
+def goals(
+    drain: Annotated[
+        bool,
+        typer.Option("--drain", help="Show nodes that could be removed, and the moves before."),
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    scheduler_name: SchedulerName = None,
+    profile: ProfileName = None,
+    config: ConfigFile = None,
+    output: Output = "text",
+) -> None:
+    """Show goals, what nodes cost, what queues and jobs use of it, and what could be saved."""
+    from fairlead.apps.config.run_plan import RunOptions
+    from fairlead.apps.goals import goals_command
+
+    refuse_other_outputs(output)
+    options = RunOptions(kubeconfig, context, scheduler_name, profile, config)
+    told = asyncio.run(goals_command.goals(goals_command.GoalsOptions(options, drain)))
+    goals_command.show(told, output, sys.stdout)
+
+
 def queue(
     name: Annotated[
         str,

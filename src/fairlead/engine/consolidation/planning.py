@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.engine.consolidation.draining import DrainPlanner, FreedNode
 from fairlead.engine.consolidation.gang_fills import GangFills
 from fairlead.engine.consolidation.movable import Movability, requested_milli
 from fairlead.engine.consolidation.planner import USUAL, ConsolidationPlanner, Effort
@@ -49,13 +50,21 @@ class Planning:
             return NoConsolidation(f"it has more than {MOST_PODS} pods")
         if why := unit.pod.problem or self._beyond_quota(entry):
             return NoConsolidation(why)
-        movability = Movability(
-            self._cluster, self._placements.keys(), self._gang_of, limits, now_s, self._least_run_s
-        )  # fmt: skip
+        movability = self._movability(limits, now_s)
         planner = ConsolidationPlanner(
             self._cluster, self._placements, self._gangs, movability, limits, effort
         )  # fmt: skip
         return planner.plan(unit)
+
+    def _movability(self, limits: MoveLimits, now_s: float) -> Movability:
+        return Movability(
+            self._cluster, self._placements.keys(), self._gang_of, limits, now_s, self._least_run_s
+        )  # fmt: skip
+
+    def drain(self, limits: MoveLimits, now_s: float) -> list[FreedNode]:
+        """Nodes that could be removed, some of them after moves."""
+        movability = self._movability(limits, now_s)
+        return DrainPlanner(self._cluster, self._placements, movability).plan()
 
     def candidates(self) -> Iterator[Entry]:
         """Units that wait and ask for GPUs: of equal ones the first, by priority and age."""

@@ -1,0 +1,91 @@
+"""`fairlead goals`: reads the live cluster, and changes nothing."""
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
+from fairlead.apps.goals.goals_view import goals_lines
+from fairlead.apps.goals.spending import node_groups, spending
+from fairlead.apps.live import live_cluster
+from fairlead.apps.live.figures_once import put_figures_once
+from fairlead.apps.live.live_engine import live_engine
+from fairlead.engine.consolidation.draining import FreedNode, moved_gpus
+from fairlead.engine.engine import Engine
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.http.client import Client
+from fairlead.placement.goal_report import goals_in
+
+
+@dataclass(frozen=True, slots=True)
+class GoalsOptions:
+    run: RunOptions
+    #: Whether to look for nodes that could be removed.
+    drain: bool = False
+
+
+async def goals(options: GoalsOptions) -> dict[str, Any]:
+    """What `-o json` prints."""
+    client = Client(load_access(options.run.kubeconfig, options.run.context))
+    try:
+        planned = plan(options.run)
+        behaviour = await live_cluster.ask_behaviour(client)
+        planned.meet(behaviour)
+        engine = await live_engine(client, planned, behaviour, planned.profiles.values())
+    finally:
+        await client.close()
+    problems = await put_figures_once(engine, planned.figures)
+    return goals_answer_of(engine, planned, problems, drain=options.drain)
+
+
+def goals_answer_of(
+    engine: Engine, planned: RunPlan, problems: list[str], *, drain: bool
+) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "currency": planned.currency,
+        "profiles": {name: _levels(planned, name) for name in planned.profiles},
+        "sources": [
+            {"figure": each.figure.value, "name": each.name, "kind": each.kind}
+            for each in planned.figures
+        ],
+        "problems": problems,
+        "nodes": node_groups(engine.cluster),
+        "spending": spending(engine),
+    }
+    if drain:
+        found = engine.planning.drain(planned.consolidation.limits, time.time())
+        told["drain"] = [_freed(each) for each in found]
+    return told
+
+
+def _levels(planned: RunPlan, name: str) -> list[dict[str, Any]]:
+    goals = goals_in(planned.profiles[name])
+    return [
+        {
+            "goals": {goal.name: rate for goal, rate in level.goals},
+            "unit": level.unit.value,
+            "tolerance": level.tolerance,
+            "slack": level.slack,
+        }
+        for level in (goals.levels if goals else ())
+    ]
+
+
+def _freed(freed: FreedNode) -> dict[str, Any]:
+    return {
+        "node": freed.node,
+        "pricePerHour": freed.price,
+        "gpusMoved": moved_gpus(freed),
+        "gpuSecondsLost": round(freed.lost_gpu_s, 1),
+        "moves": [
+            {"pod": move.pod.key, "from": move.node, "to": move.target} for move in freed.moves
+        ],
+    }
+
+
+def show(told: dict[str, Any], output: str, out: TextIO) -> None:
+    if output == "json":
+        out.write(json.dumps(told, indent=2) + "\n")
+    else:
+        out.writelines(line + "\n" for line in goals_lines(told))

@@ -1,0 +1,81 @@
+"""`fairlead goals` as text."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+Told = dict[str, Any]
+
+
+def goals_lines(told: Told) -> Iterator[str]:
+    currency = told["currency"]
+    for name, levels in told["profiles"].items():
+        yield from _profile(name, levels)
+    yield f"sources: {_sources(told['sources'])}"
+    for problem in told["problems"]:
+        yield f"problem: {problem}"
+    yield ""
+    yield from _table(_nodes(told["nodes"], currency))
+    yield ""
+    for title in ("queues", "jobs"):
+        yield from _table(_spending(told["spending"][title], title[:-1].upper(), currency))
+        yield ""
+    if "drain" in told:
+        yield from _drain(told["drain"], currency)
+
+
+def _profile(name: str, levels: Sequence[Told]) -> Iterator[str]:
+    if not levels:
+        yield f"{name}: no goals"
+    for number, level in enumerate(levels, 1):
+        goals = " + ".join(_rated(goal, rate) for goal, rate in level["goals"].items())
+        slack = f"{level['tolerance']:.3g} of the best" if level["tolerance"] else ""
+        slack = slack or (f"{level['slack']:g} {level['unit']}" if level["slack"] else "none")
+        yield f"{name}: level {number}: {goals} ({level['unit']}), tolerance {slack}"
+
+
+def _rated(goal: str, rate: float) -> str:
+    return goal if rate == 1.0 else f"{rate:.4g} × {goal}"
+
+
+def _sources(sources: Sequence[Told]) -> str:
+    return ", ".join(f"{each['figure']} from {each['name']}" for each in sources) or "none"
+
+
+def _nodes(groups: Sequence[Told], currency: str) -> Iterator[tuple[str, ...]]:
+    yield "CAPACITY", "NODES", "ENDING", "GPUS", f"{currency}/H", "NO PRICE", "UNUSED", "UNUSED/H"
+    for each in groups:
+        yield (
+            each["capacityType"], str(each["nodes"]), str(each["ending"]), str(each["gpus"]),
+            f"{each['pricePerHour']:.2f}", str(each["withoutPrice"]), str(each["unusedNodes"]),
+            f"{each['unusedPerHour']:.2f}",
+        )  # fmt: skip
+
+
+def _spending(sums: Told, title: str, currency: str) -> Iterator[tuple[str, ...]]:
+    yield title, "PODS", f"{currency}/H", f"{currency}/MONTH", "WATTS", "G CO2/H"
+    for name, each in sums.items():
+        yield (
+            name, f"{each['pods']:.0f}", f"{each['money']:.2f}", f"{each['money'] * 730:.0f}",
+            f"{each['watts']:.0f}", f"{each['grams']:.0f}",
+        )  # fmt: skip
+
+
+def _drain(freed: Sequence[Told], currency: str) -> Iterator[str]:
+    saved = sum(each["pricePerHour"] or 0.0 for each in freed)
+    yield f"{len(freed)} node(s) could be removed, which saves {saved:.2f} {currency}/h:"
+    for each in freed:
+        price = "unknown price" if each["pricePerHour"] is None else f"{each['pricePerHour']:.2f}"
+        if not each["moves"]:
+            yield f"  {each['node']} ({price}): unused"
+            continue
+        lost = f"{each['gpusMoved']:g} GPU(s) move, {each['gpuSecondsLost']:.0f} GPU-seconds lost"
+        yield f"  {each['node']} ({price}): {lost}"
+        yield from (f"    {move['pod']} → {move['to']}" for move in each["moves"])
+
+
+def _table(rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
+    found = list(rows)
+    widths = [max(len(row[column]) for row in found) for column in range(len(found[0]))]
+    for row in found:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        yield "  ".join([row[0].ljust(widths[0]), *cells[1:]])
