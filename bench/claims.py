@@ -4,10 +4,10 @@ python bench/claims.py [--nodes 5000]
 
 Devices are those that NVIDIA's driver publishes for eight H100: whole, and with DynamicMIG.
 "first look" asks every node for one claim before anything is known of the class, "next look" once
-more. "claims" gives every device to a claim of its own, node by node. "infeasible" asks 1,000 nodes
-of 64 devices for eight requests that must have the same PCIe root, of which seven devices each do.
-"mig" asks for a slice of a GPU until nothing is left. "memory" is what 5,000 pools of 26 × 8
-devices add to the process. Times are CPU.
+more; a "glance" is one pass over all of them. "claims" gives every device to a claim of its own,
+node by node. "infeasible" asks 1,000 nodes of 64 devices for eight requests that must have the same
+PCIe root, of which seven devices each do. "mig" asks for a slice of a GPU until nothing is left.
+"memory" is what 5,000 pools of 26 × 8 devices add to the process. Times are CPU.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from fairlead.claims.allocator import Allocator
+from fairlead.claims.glance import NO, YES
 from fairlead.claims.inventory import DeviceInventory
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.claims import DeviceConstraint, DeviceNeed, DeviceRequest, ResourceClaim
@@ -144,6 +145,17 @@ def looks(nodes: list[str]) -> None:
         spent = time.process_time() - begin
         each = spent / len(nodes) * 1e6
         print(f"{name}: {found} of {len(nodes)} nodes in {spent * 1e3:.0f} ms, {each:.0f} µs each")
+    glances(allocator, nodes, claim)
+
+
+def glances(allocator: Allocator, nodes: list[str], claim: ResourceClaim) -> None:
+    """All nodes in one pass."""
+    for name in ("first", "next"):
+        begin = time.process_time()
+        codes = allocator.glance(nodes, [claim])
+        spent = time.process_time() - begin
+        counts = {word: int((codes == code).sum()) for code, word in ((YES, "yes"), (NO, "no"))}
+        print(f"  {name} glance: {counts} of {len(nodes)} nodes in {spent * 1e3:.1f} ms")
 
 
 def claims(nodes: list[str]) -> None:
@@ -182,6 +194,7 @@ def infeasible() -> None:
         spent = time.process_time() - begin
         assert not any(found)
         print(f"infeasible, {name}: {len(names)} nodes in {spent * 1e3:.0f} ms")
+    glances(Allocator(inventory, classes, DeviceUsage()), names, claim)
 
 
 def mig(nodes: list[str]) -> None:

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
 
 from fairlead.claims.constraints import Constraint, constraint_of
 from fairlead.claims.errors import AllocationError, InvalidPools
 from fairlead.claims.inventory import DeviceInventory
+from fairlead.claims.pools import NodePools
 from fairlead.claims.requests import Preparation, PreparedClaims, WantedDevices
 from fairlead.claims.results import claim_allocation
 from fairlead.claims.search import DeviceSearch
@@ -13,6 +15,10 @@ from fairlead.claims.trial_state import TrialState
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.claims import Allocation, DeviceId, ResourceClaim
 from fairlead.model.devices import DeviceClass
+
+if TYPE_CHECKING:
+    from fairlead.claims.columns import Codes
+    from fairlead.claims.glance import NodeGlance
 
 #: Steps of one search: kube-scheduler stops after ten seconds, this after some tenths of a second.
 STEP_LIMIT = 20_000
@@ -31,6 +37,7 @@ class Allocator:
         self._inventory, self._classes, self._usage = inventory, classes, usage
         self._step_limit = step_limit
         self._kept: PreparedClaims | None = None
+        self._glance: NodeGlance | None = None
         #: All steps of all searches: the work that was done.
         self.steps = 0
 
@@ -70,6 +77,20 @@ class Allocator:
             )
             for number, claim in enumerate(claims)
         )
+
+    def glance(self, nodes: Sequence[str], claims: Sequence[ResourceClaim]) -> "Codes":
+        """For each node ASK, NO or YES: what `allocate` would say, as far as counts decide it.
+
+        Raises AllocationError, which concerns all nodes.
+        """
+        from fairlead.claims.glance import NodeGlance
+
+        if self._glance is None:
+            self._glance = NodeGlance(self._inventory, self._usage)
+        rules, answers = self._inventory.behaviour, self._inventory.answers
+        nothing = NodePools({}, [])
+        preparation = Preparation(self._classes, nothing, answers, self._usage, rules, "")
+        return self._glance.codes(nodes, *self._prepared(claims, preparation))
 
     def _prepared(
         self, claims: Sequence[ResourceClaim], preparation: Preparation

@@ -161,13 +161,13 @@ class CandidateField:
     def _is_usable(self, wanted: WantedDevices, candidate: DeviceCandidate) -> bool:
         return (
             self._preparation.selectable(wanted, candidate)
-            and wanted.tolerates(candidate)
-            and wanted.amounts(candidate, self._preparation.rules) is not None
+            and wanted.tolerates(candidate.device.form)
+            and wanted.amounts(candidate.device.form, self._preparation.rules) is not None
         )
 
     def _amounts(self, wanted: WantedDevices, candidate: DeviceCandidate) -> Amounts | None:
         try:
-            return wanted.amounts(candidate, self._preparation.rules)
+            return wanted.amounts(candidate.device.form, self._preparation.rules)
         except AllocationError as error:
             where = f"claim {wanted.claim}, request {wanted.own_name}"
             text = f"checking capacity for device {candidate.key}"

@@ -27,6 +27,8 @@ class DeviceInventory:
         self._shared: dict[str, ResourceSlice] = {}
         #: Pools with counters that cannot be used: all nodes see them, in 1.36.
         self._unusable: dict[PoolKey, DevicePool] = {}
+        #: Pools with changes, once a reader has put a set here; it empties the set.
+        self.changed: set[PoolKey] | None = None
         self._assembled: dict[str, NodePools] = {}
         self._kept = 0
         self.answers = SelectorAnswers()
@@ -59,6 +61,17 @@ class DeviceInventory:
         _drop(self._by_node, part.nodes.node_name, name)
         self._shared.pop(name, None)
         self._pool_changed(key, part)
+
+    @property
+    def is_by_node(self) -> bool:
+        """All that nodes see are pools of their own."""
+        return not self._shared and not self._unusable
+
+    def pool_keys(self) -> Iterable[PoolKey]:
+        return self._by_pool
+
+    def slices_of(self, key: PoolKey) -> list[ResourceSlice]:
+        return list(self._by_pool.get(key, {}).values())
 
     def on(self, node: str, labels: Mapping[str, str]) -> NodePools:
         """What the node can use. In 1.36 also pools of others that stop requests for all."""
@@ -96,6 +109,8 @@ class DeviceInventory:
         return assembled(key, [*relevant, *counted], every)
 
     def _pool_changed(self, key: PoolKey, part: ResourceSlice) -> None:
+        if self.changed is not None:
+            self.changed.add(key)
         every = self._by_pool.get(key, {}).values()
         for each in (part, *every):
             if each.nodes.node_name:

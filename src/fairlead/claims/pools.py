@@ -35,7 +35,8 @@ class DevicePool:
     incomplete: bool = False
     #: Why it cannot be used.
     invalid: str = ""
-    candidates: list[DeviceCandidate] = field(default_factory=list)
+    #: Slices with its devices, in order.
+    offering: list[ResourceSlice] = field(default_factory=list)
     #: Counters by set and name.
     counters: Counters = field(default_factory=dict)
     #: Devices of the pool that consume counters: here, and on other nodes.
@@ -44,6 +45,7 @@ class DevicePool:
     left: tuple[int, int, Counters] | None = None
     _uses: dict[int, list[tuple[CounterKey, Exact]]] = field(default_factory=dict)
     _has_odd_uses: bool | None = None
+    _candidates: list[DeviceCandidate] | None = None
 
     def uses(self, form: DeviceForm) -> list[tuple[CounterKey, Exact]]:
         """What a device of the pool consumes."""
@@ -63,10 +65,24 @@ class DevicePool:
         return self._has_odd_uses
 
     @property
+    def devices(self) -> list[Device]:
+        return [device for part in self.offering for device in part.devices]
+
+    @property
+    def candidates(self) -> list[DeviceCandidate]:
+        """The same as a search needs them."""
+        if self._candidates is None:
+            self._candidates = [
+                DeviceCandidate(DeviceId(*self.key, device.name), device, part, self)
+                for part in self.offering
+                for device in part.devices
+            ]
+        return self._candidates
+
+    @property
     def rank(self) -> tuple[bool, PoolKey]:
         """Pools with binding conditions are the last choice."""
-        forms = (candidate.device.form for candidate in self.candidates)
-        return any(form.binding_conditions is not None for form in forms), self.key
+        return any(each.form.binding_conditions is not None for each in self.devices), self.key
 
     def __str__(self) -> str:
         return "/".join(self.key)
@@ -175,11 +191,7 @@ def _built(key: PoolKey, here: list[ResourceSlice], elsewhere: list[ResourceSlic
             for name, value in known.counters
         }
         pool.consumers = [device for device in (*devices, *others) if device.form.consumes]
-        pool.candidates = [
-            DeviceCandidate(DeviceId(*key, device.name), device, part, pool)
-            for part in offering
-            for device in part.devices
-        ]
+        pool.offering = offering
     return pool
 
 

@@ -55,21 +55,17 @@ class WantedDevices:
         """What kube-scheduler calls it in errors."""
         return self.alternative or self.request
 
-    def amounts(self, candidate: DeviceCandidate, rules: Behaviour) -> Amounts | None:
+    def amounts(self, form: DeviceForm, rules: Behaviour) -> Amounts | None:
         """What it consumes of the device's capacities; None: the device has not enough."""
-        form = candidate.device.form
         known = self._amounts.get(id(form))
         if known is None:
             found = consumed(form, self.need.capacity, strict=rules.strict_capacity)
             known = self._amounts[id(form)] = form, found
         return known[1]
 
-    def tolerates(self, candidate: DeviceCandidate) -> bool:
+    def tolerates(self, form: DeviceForm) -> bool:
         """Whether taints of the device do not matter to it."""
-        taints = candidate.device.form.taints
-        if not taints:
-            return True
-        blocking = [taint for taint in taints if taint.effect in _BLOCKING]
+        blocking = [taint for taint in form.taints if taint.effect in _BLOCKING]
         return all(_tolerated(taint, self.need.tolerations) for taint in blocking)
 
 
@@ -161,7 +157,7 @@ class Preparation:
 
     def _has_capacity(self, where: str, wanted: WantedDevices, candidate: DeviceCandidate) -> bool:
         try:
-            amounts = wanted.amounts(candidate, self.rules)
+            amounts = wanted.amounts(candidate.device.form, self.rules)
         except AllocationError as error:
             text = f"checking capacity for device {candidate.key.device}"
             raise AllocationError(f"{where}: {text}: {error}") from None

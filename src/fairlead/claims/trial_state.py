@@ -82,14 +82,14 @@ class TrialState:
         form, key = candidate.device.form, candidate.key
         if self.is_taken(claim, wanted, key):
             return False
-        amounts = wanted.amounts(candidate, self.rules)
+        amounts = wanted.amounts(form, self.rules)
         choice = Choice(wanted, candidate, amounts or ())
         if form.consumes and not (form.shareable and self._is_shared(key)):
             if not self._counters.of(candidate).take(form):
                 return False
             choice.took_counters = True
         if (
-            not wanted.tolerates(candidate)
+            not wanted.tolerates(form)
             or not self._satisfies(claim, choice, must=must)
             or amounts is None
             or not self.has_capacity(candidate, amounts)

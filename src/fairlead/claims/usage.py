@@ -18,6 +18,8 @@ class DeviceUsage:
         self._shares: Counter[DeviceId] = Counter()
         self._consumers: Counter[DeviceId] = Counter()
         self._consumed: defaultdict[DeviceId, dict[str, Exact]] = defaultdict(dict)
+        #: Pools with changes, once a reader has put a set here; it empties the set.
+        self.changed: set[tuple[str, str]] | None = None
         self._in_pool: Counter[tuple[str, str]] = Counter()
         self._stamps: dict[tuple[str, str], int] = {}
         self._clock = 0
@@ -57,6 +59,8 @@ class DeviceUsage:
 
     def _stamp(self, pool: tuple[str, str], sign: int) -> None:
         self._clock += 1
+        if self.changed is not None:
+            self.changed.add(pool)
         self._stamps[pool] = self._clock
         self._in_pool[pool] += sign
         if self._in_pool[pool] <= 0:

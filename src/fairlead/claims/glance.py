@@ -1,0 +1,237 @@
+"""All nodes at once: where claims surely cannot be allocated, and where they surely can.
+
+Counts of devices by node decide most nodes in one pass. The others are asked one by one.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from fairlead.claims.columns import Codes, DeviceColumns, Flags, Rows
+from fairlead.claims.constraints import Constraint, MatchConstraint
+from fairlead.claims.errors import AllocationError
+from fairlead.claims.inventory import DeviceInventory
+from fairlead.claims.pools import PoolKey, assembled
+from fairlead.claims.requests import WantedDevices
+from fairlead.claims.selecting import SelectorFault
+from fairlead.claims.usage import DeviceUsage
+from fairlead.model.claims import ALL_DEVICES
+from fairlead.model.devices import DeviceForm
+
+#: Ask for the node; nothing can be allocated there; something can.
+ASK, NO, YES = range(3)
+_UNUSABLE, _USABLE, _ERROR = 1, 2, 3
+
+
+class NodeGlance:
+    """Follows the inventory and the usage that it is made for."""
+
+    def __init__(self, inventory: DeviceInventory, usage: DeviceUsage) -> None:
+        self._inventory, self._usage = inventory, usage
+        usage.changed = set()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._inventory.changed = set(self._inventory.pool_keys())
+        self._columns = DeviceColumns()
+        #: Nodes with pools that have no rows, and with pools whose devices affect each other.
+        self._unknown: dict[PoolKey, set[int]] = {}
+        self._coupled: dict[PoolKey, set[int]] = {}
+
+    def codes(
+        self,
+        names: Sequence[str],
+        requests: Sequence[list[list[WantedDevices]]],
+        constraints: Sequence[list[Constraint]],
+    ) -> Codes:
+        """ASK, NO or YES for each node."""
+        wanted = [each for claim in requests for request in claim for each in request]
+        asks_for_all = any(each.need.mode == ALL_DEVICES for each in wanted)
+        if not self._inventory.is_by_node or asks_for_all or not wanted:
+            return np.full(len(names), ASK, np.int8)
+        self._follow()
+        found = _Counts(self._columns, self._flags(self._coupled))
+        for each in wanted:
+            found.look(each, self._filled(each))
+        codes = np.where(found.hopeless(requests, constraints), NO, ASK).astype(np.int8)
+        codes[(codes == ASK) & found.certain(requests, constraints)] = YES
+        codes[self._flags(self._unknown) | found.errors] = ASK
+        places = self._columns.nodes
+        return codes[np.fromiter((places.get(name, -1) for name in names), np.intp, len(names))]
+
+    def _flags(self, pools: dict[PoolKey, set[int]]) -> Flags:
+        """By number of the node; the last one is for nodes without devices."""
+        flags = np.zeros(len(self._columns.nodes) + 1, np.bool_)
+        flags[[number for numbers in pools.values() for number in numbers]] = True
+        return flags
+
+    # -- following changes
+
+    def _follow(self) -> None:
+        if self._columns.is_mostly_gone():
+            self._begin()
+        changed, held = self._inventory.changed or set(), self._usage.changed or set()
+        for key in changed:
+            self._replace(key)
+        for key in changed | held:
+            self._columns.hold(key, self._usage)
+        changed.clear()
+        held.clear()
+
+    def _replace(self, key: PoolKey) -> None:
+        self._columns.remove(key)
+        self._unknown.pop(key, None)
+        self._coupled.pop(key, None)
+        every = self._inventory.slices_of(key)
+        nodes = {part.nodes.node_name for part in every}
+        if not nodes:
+            return
+        pool = assembled(key, every, every) if len(nodes) == 1 else None
+        if pool is None or pool.incomplete or pool.invalid:
+            self._unknown[key] = {self._columns.number(node) for node in nodes}
+            return
+        (node,) = nodes
+        self._columns.put(pool, node)
+        if any(each.form.consumes or each.form.shareable for each in pool.devices):
+            self._coupled[key] = {self._columns.number(node)}
+
+    def _filled(self, wanted: WantedDevices) -> Codes:
+        column = self._columns.column(wanted.kind)
+        forms: dict[int, int] = {}
+        for row in np.flatnonzero(column == 0).tolist():
+            column[row] = self._code(wanted, row, forms)
+        return column
+
+    def _code(self, wanted: WantedDevices, row: int, forms: dict[int, int]) -> int:
+        device = self._columns.devices[row]
+        answers = self._inventory.answers
+        said = answers.of(wanted.selection, self._columns.drivers[row], device)
+        if isinstance(said, SelectorFault):
+            return _ERROR
+        if not said:
+            return _UNUSABLE
+        form = device.form
+        if id(form) not in forms:
+            forms[id(form)] = self._form_code(wanted, form)
+        return forms[id(form)]
+
+    def _form_code(self, wanted: WantedDevices, form: DeviceForm) -> int:
+        try:
+            amounts = wanted.amounts(form, self._inventory.behaviour)
+        except AllocationError:
+            return _ERROR
+        return _USABLE if amounts is not None and wanted.tolerates(form) else _UNUSABLE
+
+
+class _Counts:
+    """How many devices of each node can serve a request."""
+
+    def __init__(self, columns: DeviceColumns, coupled: Flags) -> None:
+        self._columns, self._coupled = columns, coupled
+        self._size = len(columns.nodes) + 1
+        self._node = columns.node[: len(columns.devices)]
+        self._held = columns.held[: len(columns.devices)]
+        self._rows: dict[object, Flags] = {}
+        self._free: dict[object, Rows] = {}
+        self.errors: Flags = np.zeros(self._size, np.bool_)
+
+    def look(self, wanted: WantedDevices, column: Codes) -> None:
+        key = _key(wanted)
+        if key in self._rows:
+            return
+        alive = self._node >= 0
+        rows = alive & (column == _USABLE)
+        self._rows[key] = rows if wanted.need.admin_access else rows & ~self._held
+        counts = np.bincount(self._node[self._rows[key]], minlength=self._size)
+        self._free[key] = counts.astype(np.int32)
+        self.errors[self._node[alive & (column == _ERROR)]] = True
+
+    def hopeless(
+        self,
+        requests: Sequence[list[list[WantedDevices]]],
+        constraints: Sequence[list[Constraint]],
+    ) -> Flags:
+        """Where some request has not enough devices."""
+        found = np.zeros(self._size, np.bool_)
+        for request in (each for claim in requests for each in claim):
+            enough = [self._free[_key(wanted)] >= wanted.count for wanted in request]
+            found |= ~np.logical_or.reduce(enough)
+        for key, count in _totals(_single(requests)).items():
+            found |= ~self._coupled & (self._free[key] < count)
+        for claim, constraint in _matches(constraints):
+            found |= ~self._has_value(requests[claim], constraint)
+        return found
+
+    def certain(
+        self,
+        requests: Sequence[list[list[WantedDevices]]],
+        constraints: Sequence[list[Constraint]],
+    ) -> Flags:
+        """Where counts that are enough are all that is needed."""
+        kinds = {_key(each) for claim in requests for request in claim for each in request}
+        alone = all(len(request) == 1 for claim in requests for request in claim)
+        admin = any(r[0].need.admin_access for claim in requests for r in claim)
+        plain = alone and len(kinds) == 1 and not admin
+        of_claims = [each for of_claim in constraints for each in of_claim]
+        one = len(requests) == 1 and len(requests[0]) == 1 and len(of_claims) == 1
+        if not plain or (of_claims and not (one and isinstance(of_claims[0], MatchConstraint))):
+            return np.zeros(self._size, np.bool_)
+        return ~self._coupled
+
+    def _has_value(self, claim: list[list[WantedDevices]], constraint: MatchConstraint) -> Flags:
+        """Where some value of the attribute is that of enough devices."""
+        meant = [
+            wanted
+            for wanted in _single([claim])
+            if constraint.concerns(wanted.request, wanted.alternative)
+        ]
+        if not meant:
+            return np.ones(self._size, np.bool_)
+        values = self._columns.values(constraint.attribute).astype(np.int64)
+        if not len(values):
+            return np.zeros(self._size, np.bool_)
+        groups, group = np.unique(self._node * (values.max() + 1) + values, return_inverse=True)
+        enough = np.ones(len(groups), np.bool_)
+        for key, count in self._needed(meant).items():
+            rows = self._rows[key] & (values > 1)
+            enough &= np.bincount(group[rows], minlength=len(groups)) >= count
+        found = np.zeros(self._size, np.bool_)
+        found[groups[enough] // (values.max() + 1)] = True
+        return found
+
+    def _needed(self, meant: list[WantedDevices]) -> dict[object, int]:
+        """All of the same kind; only the largest where devices may serve several requests."""
+        if not self._coupled.any():
+            return _totals(iter(meant)) | {
+                _key(each): each.count for each in meant if each.need.admin_access
+            }
+        needed: Counter[object] = Counter()
+        for wanted in meant:
+            needed[_key(wanted)] = max(needed[_key(wanted)], wanted.count)
+        return needed
+
+
+def _key(wanted: WantedDevices) -> object:
+    return wanted.kind, wanted.need.admin_access
+
+
+def _single(requests: Sequence[list[list[WantedDevices]]]) -> Iterator[WantedDevices]:
+    """Requests without alternatives."""
+    return (request[0] for claim in requests for request in claim if len(request) == 1)
+
+
+def _totals(wanted: Iterator[WantedDevices]) -> dict[object, int]:
+    """Devices by what is asked for; with admin access, a device may serve several claims."""
+    totals: Counter[object] = Counter()
+    for each in wanted:
+        if not each.need.admin_access:
+            totals[_key(each)] += each.count
+    return totals
+
+
+def _matches(constraints: Sequence[list[Constraint]]) -> Iterator[tuple[int, MatchConstraint]]:
+    for claim, of_claim in enumerate(constraints):
+        for constraint in of_claim:
+            if isinstance(constraint, MatchConstraint):
+                yield claim, constraint

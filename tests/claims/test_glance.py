@@ -1,0 +1,70 @@
+"""All nodes at once: what a glance says is what asking each node says."""
+
+import random
+from collections import Counter
+from typing import Any
+
+from claims_reading import read_claim, read_class, read_slice
+from drawn_claims import LABELS, NODE, World
+from fairlead.claims.allocator import Allocator
+from fairlead.claims.errors import AllocationError, InvalidPools
+from fairlead.claims.glance import ASK, NO, YES
+from fairlead.claims.inventory import DeviceInventory
+from fairlead.claims.usage import DeviceUsage
+from fairlead.model.behaviour import KUBERNETES_1_36, KUBERNETES_1_37
+from fairlead.model.claims import ResourceClaim
+
+Json = dict[str, Any]
+NODES = (NODE, "node-b", "elsewhere")
+
+
+def _asked(allocator: Allocator, node: str, claims: list[ResourceClaim]) -> int:
+    try:
+        found = allocator.allocate(node, LABELS if node == NODE else {}, claims)
+    except (AllocationError, InvalidPools):
+        return ASK
+    return NO if found is None else YES
+
+
+def _check(allocator: Allocator, claims: list[ResourceClaim], seen: Counter[int]) -> None:
+    try:
+        said = allocator.glance(NODES, claims).tolist()
+    except AllocationError:
+        assert [_asked(allocator, node, claims) for node in NODES] == [ASK] * 3
+        return
+    for node, code in zip(NODES, said, strict=True):
+        seen[code] += 1
+        assert code in (ASK, _asked(allocator, node, claims)), node
+
+
+def test_what_a_glance_says_is_what_asking_each_node_says() -> None:
+    """Also after slices came and went, and claims got devices and lost them."""
+    seen: Counter[int] = Counter()
+    for case in range(600):
+        draw = random.Random(1_000_033 + case)
+        drawn = World(draw).question()
+        usage = DeviceUsage()
+        inventory = DeviceInventory(draw.choice((KUBERNETES_1_36, KUBERNETES_1_37)))
+        classes = {each["metadata"]["name"]: read_class(each) for each in drawn["classes"]}
+        allocator = Allocator(inventory, classes, usage, 100_000)
+        claims = [read_claim(each) for each in drawn["claims"]]
+        held = [allocation for each in drawn["held"] if (allocation := read_claim(each).allocation)]
+        for part in drawn["slices"]:
+            inventory.put(read_slice(part))
+        for change in range(4):
+            _check(allocator, claims, seen)
+            if change < len(held):
+                usage.hold(held[change])
+            part = draw.choice(drawn["slices"]) if drawn["slices"] else None
+            if part is not None and draw.random() < 0.5:
+                inventory.remove(part["metadata"]["name"])
+            elif part is not None:
+                inventory.put(read_slice(part))
+    assert seen[NO] > 1000, seen
+    assert seen[YES] > 50, seen
+
+
+def test_a_node_without_devices_is_refused_at_a_glance() -> None:
+    allocator = Allocator(DeviceInventory(), {}, DeviceUsage())
+    assert allocator.glance([], []).tolist() == []
+    assert allocator.glance(["n"], []).tolist() == [ASK]
