@@ -3,6 +3,8 @@
 from collections import Counter
 from dataclasses import replace
 
+import pytest
+
 from builders import a_node, a_pod, an_engine, see
 from fairlead.engine import events
 from fairlead.engine.instructions import Bind
@@ -12,7 +14,10 @@ from fairlead.model.queues import GPUS, QueueSpec, Sharing, UnitOrder
 from fairlead.model.run_times import RunTime
 from fairlead.model.unit_kinds import UnitKind
 from fairlead.queue.entries import Pool
+from fairlead.queue.quotas import order
 from fairlead.queue.quotas.estimates import DEADLINE
+from fairlead.queue.quotas.rank import Rank, rank
+from fairlead.queue.quotas.share_node import ShareNode
 
 
 def a_queue(name: str, guaranteed: int = 0, parent: str = "", **more: object) -> QueueSpec:
@@ -304,3 +309,27 @@ def test_what_is_tried_first_is_the_same_each_time() -> None:
             scene.flood(name, 5)
         runs.append(scene.started())
     assert runs[0] == runs[1]
+
+
+def test_one_rank_is_computed_for_each_unit_that_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows a bind, and those who only ask whether units wait, compute none."""
+    ranked: list[str] = []
+
+    def counted(node: ShareNode, *more: object) -> Rank:
+        ranked.append(node.key)
+        return rank(node, *more)
+
+    monkeypatch.setattr(order, "rank", counted)
+    names = [f"q{number}" for number in range(10)]
+    contention = Contention(400, a_queue("top"), *(a_queue(name, parent="top") for name in names))
+    for name in names:
+        contention.flood(name, 20)
+    assert contention.engine.queue.has_active()
+    assert len(contention.started(10)) == 10
+    ranked.clear()
+    for _ in range(100):
+        assert len(contention.started(1)) == 1
+        assert contention.engine.queue.has_active()
+        contention.now += 0.001
+        contention.engine.tend(now=contention.now)
+    assert len(ranked) <= 100 + len(names)

@@ -562,6 +562,25 @@ def written(scene: Scene) -> dict[str, int]:
     return {each.spec.name: each.status.running_pods for each in changed}
 
 
+def test_while_units_are_to_be_started_statuses_are_spread_over_half_a_minute() -> None:
+    """Each costs the API server as much as two binds."""
+    names = [f"q{number}" for number in range(60)]
+    scene = Scene(*map(a_queue, names))
+    scene.create("q0", 1)
+    seconds = [len(written(scene))]
+    for _ in range(40):
+        scene.now += 1.0
+        seconds.append(len(written(scene)))
+    assert max(seconds) <= 3
+    assert sum(seconds[:31]) >= 60
+    scene.bound()
+    for name in names:
+        scene.create(name, 1)
+        scene.bound()
+    scene.now += 60.0
+    assert len(written(scene)) == 40  # nothing is to be started
+
+
 def test_the_status_of_a_queue_is_written_on_change_and_every_half_a_minute_at_most() -> None:
     scene = Scene(a_queue("top"), a_queue("red", parent="top"), a_queue("blue"))
     assert written(scene) == {"top": 0, "red": 0, "blue": 0}

@@ -45,7 +45,7 @@ class QueueStatuses:
         found: list[tuple[str, QueueStatus]] = []
         if now < self._next_s:
             return found
-        most = min(MOST_A_SECOND, 1 + int(len(self._heap) / EVERY_S)) if is_busy else MOST_A_SECOND
+        most = self._fewest() if is_busy else MOST_A_SECOND
         while self._heap and self._heap[0][0] <= now and len(found) < most:
             _, key = heappop(self._heap)
             del self._due_s[key]
@@ -59,3 +59,8 @@ class QueueStatuses:
         if found:
             self._next_s = now + 1.0
         return found
+
+    def _fewest(self) -> int:
+        """So many in one second that each queue has its turn in half a minute."""
+        known = len(self._heap) + len(self._written)
+        return min(MOST_A_SECOND, 1 + int(known / EVERY_S))

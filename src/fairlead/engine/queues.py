@@ -299,7 +299,8 @@ class Queues:
 
     def settle(self) -> None:
         """Before anything is decided: what queues there are, and whose pods are."""
-        self._look_at_changed()
+        if self._changed or self._unsorted:
+            self._look_at_changed()
         while self._tried:
             self._touch(self._tried.pop())
         if self._relisted:
@@ -385,12 +386,14 @@ class Queues:
             self._free(*self.tree.budgeted)
         many = len(self._changed) > _MANY
         self.settle()
-        self._look_at_touched()
+        is_busy = self._queue.has_active()
+        if not is_busy:  # else when a second has passed
+            self._look_at_touched()
         for key in self.admissions.ended(now):
             self._free_above(key)
         if many:  # their shares are divided in the next turn
             return []
-        statuses = self._statuses.tend(now, is_busy=self._queue.has_active())
+        statuses = self._statuses.tend(now, is_busy=is_busy)
         due = ((self.tree.get(key), status) for key, status in statuses)
         return [QueueStatusChanged(spec, status) for spec, status in due if spec is not None]
 

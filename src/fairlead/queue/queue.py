@@ -65,6 +65,10 @@ class TeamPool(ActivePool, Protocol):
         """Whether a unit in backoff may be tried before its time."""
         ...
 
+    def has_next(self) -> bool:
+        """Of some units that are active, whether one may be tried now."""
+        ...
+
 
 class SchedulingQueue:
     """Every pending unit is in exactly one pool, or handed out by `pop` and not yet returned."""
@@ -142,7 +146,7 @@ class SchedulingQueue:
     def has_active(self) -> bool:
         """Whether a unit could be tried right now."""
         if self._teams is not None and self._counts[Pool.ACTIVE]:
-            return self._teams.head() is not None
+            return self._teams.has_next()
         return self._counts[Pool.ACTIVE] > 0
 
     def has_waiting(self) -> bool:

@@ -146,6 +146,12 @@ class QueuePool:
             first = self._first_beside(holder, changed=changed)
         return None if first is None else (None, first)
 
+    def has_next(self) -> bool:
+        """Of some active units; which one is next is not computed unless units hold others back."""
+        if not self._waiting and self._holder is None:
+            return True
+        return self.head() is not None
+
     def _first_beside(self, holder: Entry, *, changed: bool) -> Entry | None:
         """The unit that holds the cluster, or one that need not wait for it."""
         if holder.pool is Pool.ACTIVE:

@@ -59,7 +59,7 @@ class PendingSums:
 
     def left(self, uid: str) -> None:
         record = self._records.pop(uid, None)
-        if record is not None:
+        if record is not None and not record.is_held:  # else it counts as used, and went on to run
             self._count(record, -1)
             self._on_change(record.key)
 

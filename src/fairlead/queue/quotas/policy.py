@@ -145,6 +145,8 @@ class QueuePolicy:
             if refusal := self._takes_none(key):
                 return refusal
             specs = self._restricting[key] = self._restricting_above(key)
+        if not specs:
+            return None
         charged = self._charged(gang, has_pods=has_pods) if self._admitted else None
         more = dict(asked)
         for spec in specs:

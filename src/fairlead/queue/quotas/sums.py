@@ -70,11 +70,13 @@ class LateSums(TreeSums):
 
     def __init__(self, tree: QueueTree) -> None:
         super().__init__(tree)
-        self._late: dict[str, Counter[str]] = {}
+        #: Queues whose own amounts have changed, and what of them the totals have.
+        self._late: set[str] = set()
+        self._summed: dict[str, Counter[str]] = {}
 
     def add(self, key: str, amounts: Amounts, sign: int) -> None:
         _add(self._own, key, amounts, sign)
-        _add(self._late, key, amounts, sign)
+        self._late.add(key)
 
     def of(self, key: str) -> Counter[str]:
         if self._late:
@@ -82,9 +84,13 @@ class LateSums(TreeSums):
         return super().of(key)
 
     def _count(self) -> None:
-        late, self._late = self._late, {}
-        for key, amounts in late.items():
-            self._add_to_totals(key, tuple(amounts.items()), +1)
+        late, self._late = self._late, set()
+        for key in late:
+            more = Counter(self._own.get(key, _NONE))
+            more.subtract(self._summed.pop(key, _NONE))
+            self._add_to_totals(key, tuple(more.items()), +1)
+            if key in self._own:
+                self._summed[key] = Counter(self._own[key])
 
 
 def amount_of(sums: Mapping[str, int], name: str) -> int:
