@@ -11,6 +11,7 @@ singles      10,000 gangs of one pod on 2,500 nodes
 plain        8,000 plain pods on 1,000 nodes, for comparison with "many"
 different    one gang of 200 pods on 5,000 nodes, of which no two ask for the same
 racks        the same, in few racks
+groups       one gang of 1,000 groups of 2 pods, each group in one rack, on 5,000 nodes
 
 Each row is the best of all repeats. "gather" is the time to take in the pods, "decide" that of all
 attempts, "turn" the longest single attempt.
@@ -26,7 +27,7 @@ from fairlead.apps.config.profiles import built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen, PodSeen
 from fairlead.engine.instructions import AnnounceFailure, Bind
-from fairlead.model.gangs import GangSpec, Membership, TopologyRule
+from fairlead.model.gangs import GangSpec, Group, Membership, TopologyRule
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod, PodRequest
 
@@ -84,6 +85,19 @@ def different(count: int, *rules: TopologyRule) -> list[Pod]:
     return found
 
 
+def grouped(count: int) -> list[Pod]:
+    """Groups of two pods of 16 kinds, each in one rack."""
+    groups = tuple(Group(f"g{n}", 2, topology=(TopologyRule(RACK),)) for n in range(count))
+    spec = GangSpec("fairlead/bench/g", 2 * count, groups=groups)
+    found = []
+    for number, pod in enumerate(pods(2 * count, 1, 0)):
+        amounts = (("cpu", 1000 + number % 16), (GPU, 1 + number % 4))
+        request = PodRequest(resources=amounts, scored=(1000 + number % 16, 4 << 30))
+        member = Membership(spec.key, group=f"g{number // 2}", rank=number, spec=spec)
+        found.append(replace(pod, request=request, usage=amounts, gang=member))
+    return found
+
+
 CASES: dict[str, Callable[[], tuple[list[Node], list[Pod]]]] = {
     "one 512": lambda: (nodes(500), pods(512, 1, 512)),
     "one 10000": lambda: (nodes(2500), pods(10_000, 1, 10_000)),
@@ -93,6 +107,7 @@ CASES: dict[str, Callable[[], tuple[list[Node], list[Pod]]]] = {
     "plain": lambda: (nodes(1000), pods(8000, 1, 0)),
     "different": lambda: (nodes(5000), different(200)),
     "racks": lambda: (nodes(5000), different(200, TopologyRule(RACK, required=False))),
+    "groups": lambda: (nodes(5000), grouped(1000)),
 }
 
 

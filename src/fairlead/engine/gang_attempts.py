@@ -24,6 +24,7 @@ from fairlead.engine.gang_parts import GangParts
 from fairlead.engine.gang_refusals import ROOM, GangRefusals, gang_of
 from fairlead.engine.gang_rooms import GangRooms
 from fairlead.engine.gang_search import GangSearch
+from fairlead.engine.gang_topology_trials import Planning
 from fairlead.engine.gang_trials import Filling, MemberPlacement, ordered
 from fairlead.engine.gang_views import GangViews
 from fairlead.engine.held_room import Hold
@@ -72,14 +73,15 @@ class GangAttempts:
         self.limited: LimitedAttempts | None = None
         self._limit: Limit | None = None
         self._views = GangViews(cluster, placements)
-        #: A large gang that is being placed.
+        #: A large gang that is being planned, or placed.
+        self._planning: tuple[Entry, Planning] | None = None
         self._filling: tuple[GangFlight, Filling] | None = None
 
     @property
     def has_more(self) -> bool:
         """Whether a gang has to be gone on with before another unit is tried."""
         has_more = self.binding.has_more or self.refusals.has_more
-        return bool(self._filling or self._views.entry or has_more)
+        return bool(self._filling or self._planning or self._views.entry or has_more)
 
     def go_on(self, now: float) -> Attempt:
         """The next slice."""
@@ -87,6 +89,8 @@ class GangAttempts:
             return self.refusals.go_on()
         if self._filling:
             return self._fill_on(*self._filling, now)
+        if self._planning:
+            return self._plan_on(*self._planning, now)
         if self._views.entry:
             return self._look_on(self._views.entry)
         return self.binding.go_on(now)
@@ -219,16 +223,32 @@ class GangAttempts:
                 return self.refusals.hold_back(entry, gang, self._limit.refusal, now)
             message = too_large_message(gang, most)
             return self.refusals.park(entry, UNSCHEDULABLE, message, ROOM, now)
-        filling = Filling.of(gang, ordered(gang))
-        if has_topology(gang.spec):
-            try:
-                with self._limited():
-                    waited_s = self.patience.waited_s(gang.key, now)
-                    filling = self._search.topology.first(gang, waited_s, room)
-            except PluginFault as error:
-                return self.refusals.fault(entry, gang, str(error), now)
-            if filling.topology:
-                return self.refusals.refuse(entry, filling, now)
+        if not has_topology(gang.spec):
+            return self._fill_on(GangFlight(entry), Filling.of(gang, ordered(gang)), now)
+        try:
+            with self._limited():
+                waited_s = self.patience.waited_s(gang.key, now)
+                planning = self._search.topology.planning(gang, waited_s, room)
+        except PluginFault as error:
+            return self.refusals.fault(entry, gang, str(error), now)
+        return self._plan_on(entry, planning, now)
+
+    def _plan_on(self, entry: Entry, planning: Planning, now: float) -> Attempt:
+        gang = gang_of(entry)
+        self._planning = None
+        if not planning.is_of_now:
+            self._queue.finish(entry, now=now)
+            return Attempt(gang, Outcome.UNFINISHED, ())
+        try:
+            with self._limited():
+                filling = planning.go_on(gang_flights.SLICE_WORK)
+        except PluginFault as error:
+            return self.refusals.fault(entry, gang, str(error), now)
+        if filling is None:
+            self._planning = entry, planning
+            return Attempt(gang, Outcome.UNFINISHED, ())
+        if filling.topology:
+            return self.refusals.refuse(entry, filling, now)
         return self._fill_on(GangFlight(entry), filling, now)
 
     def _fill_on(self, flight: GangFlight, filling: Filling, now: float) -> Attempt:
@@ -298,6 +318,6 @@ class GangAttempts:
 
     def crashed(self, entry: Entry) -> bool:
         """An attempt failed half-way; whether the gang is to be tried again now."""
-        self._filling = None
+        self._filling = self._planning = None
         self._views.end()
         return self.binding.crashed(entry)

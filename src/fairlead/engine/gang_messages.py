@@ -1,7 +1,6 @@
 """What is said about a gang that has to wait."""
 
 from fairlead.engine.gang_trials import Filling, group_of
-from fairlead.model.gang_needs import lacking
 from fairlead.model.gangs import GangSpec
 from fairlead.placement.verdicts import Refused
 from fairlead.queue.units import Gang
@@ -68,10 +67,8 @@ def too_many_requests_message(gang: Gang, requests: int, most: int) -> str:
 
 def gathering_message(gang: Gang) -> str:
     """The same for all pods of the gang, however many have come, so that it is written once."""
-    needed = lacking(gang.spec, {})
-    return (
-        f"gang {gang.spec.name} waits for its pods: {needed} are needed without scheduling gates."
-    )
+    waits = f"gang {gang.spec.name} waits for its pods"
+    return f"{waits}: {gang.least} are needed without scheduling gates."
 
 
 def missing_object_message(key: str, missing: str = "") -> str:

@@ -12,6 +12,7 @@ from fairlead.engine.gang_trials import Filling
 from fairlead.model.gangs import GangSpec, Group, TopologyRule
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import shown
+from fairlead.placement.gang_part import has_many_parts
 from fairlead.queue.units import Gang
 
 #: How a gang is tried; what it changes is undone.
@@ -47,7 +48,7 @@ class GangOutlook:
 
 def outlook(gang: Gang, cluster: Cluster, tried: Tried) -> GangOutlook:
     """Of a gang that is not being placed at the moment."""
-    known = _known(gang)
+    known = _known(gang, cluster)
     if known is not None:
         return _as_it_is(gang, cluster, *known)
     filling = tried(gang)
@@ -59,7 +60,7 @@ def outlook(gang: Gang, cluster: Cluster, tried: Tried) -> GangOutlook:
     return replace(there, remedies=tuple(_remedies(gang, filling, tried)))
 
 
-def _known(gang: Gang) -> tuple[str, str] | None:
+def _known(gang: Gang, cluster: Cluster) -> tuple[str, str] | None:
     """State and message where no trial is needed, or where it would take too long."""
     if gang.problem:
         return "invalid", gang.problem
@@ -68,7 +69,7 @@ def _known(gang: Gang) -> tuple[str, str] | None:
     if not gang.pods:
         with_node = len(gang.placed) - len(gang.finished)
         return "scheduled", f"gang {gang.spec.name}: {with_node} pod(s) have nodes, none waits"
-    if len(gang.pods) > MOST_MEMBERS:
+    if len(gang.pods) > MOST_MEMBERS or has_many_parts(gang.spec, len(cluster)):
         message = f"gang {gang.spec.name} has {len(gang.pods)} pending pods, too many to try here"
         return "unschedulable" if gang.refusal else "pending", gang.refusal or message
     return None

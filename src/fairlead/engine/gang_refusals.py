@@ -23,7 +23,7 @@ from fairlead.engine.held_room import Hold
 from fairlead.engine.instructions import AnnounceFailure, Instruction
 from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE, WAITING_FOR_TOPOLOGY
 from fairlead.engine.requeuer import Requeuer
-from fairlead.placement.gang_part import has_topology
+from fairlead.placement.gang_part import has_many_parts, has_topology
 from fairlead.placement.making_room import RoomOutcome
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
@@ -137,8 +137,8 @@ class GangRefusals:
     def _make_way(self, entry: Entry, gang: Gang, now: float) -> list[Instruction]:
         """Gangs bound in part that come later are released, if the gang can be completed then."""
         later = self._parts.after(entry) if gang.is_partial else []
-        if not later:
-            return []
+        if not later or has_many_parts(gang.spec, len(self._cluster)):
+            return []  # both are released when the time for a gang that is bound in part is over
         released: list[Entry] = []
         with self._cluster.trial() as trial:
             for other in later:

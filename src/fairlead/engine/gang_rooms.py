@@ -30,7 +30,7 @@ from fairlead.placement.disruption_units import (
     WithinBudgets,
     victims_by_node,
 )
-from fairlead.placement.gang_part import has_topology
+from fairlead.placement.gang_part import has_many_parts, has_topology
 from fairlead.placement.making_room import RoomOutcome, RoomSearch
 from fairlead.placement.place import Placement
 from fairlead.placement.room_rows import FreeAmounts, PodKind, fitting_pods
@@ -52,6 +52,7 @@ MOST_REQUESTS = 64
 NEVER = "the preemptionPolicy of a pod is Never"
 GROUP_NEVER = "the preemptionPolicy of its group is Never"
 TOO_LARGE = f"gangs of more than {MOST_PODS} pods evict no others"
+TOO_MANY_GROUPS = "gangs with so many groups that have topology rules evict no others"
 TOO_MANY_REQUESTS = f"gangs with more than {MOST_REQUESTS} different requests evict no others"
 NO_VICTIMS = "there is no pod that may be evicted for it"
 PAUSED = "room was made for it before, in vain; it waits before that is tried again"
@@ -240,6 +241,8 @@ class GangRooms:
             return TOO_LARGE
         if len({id(pod.request) for pod in gang.pods}) > MOST_REQUESTS:
             return TOO_MANY_REQUESTS
+        if has_many_parts(gang.spec, len(self._cluster)):
+            return TOO_MANY_GROUPS
         return PAUSED if self.held.is_paused(gang.key, now) else ""
 
     def _kinds(self, gang: Gang) -> list[PodKind]:

@@ -1,7 +1,7 @@
 """Gangs with topology rules: plans are tried one after another, and waits with patience end."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import reduce
 from heapq import heappop, heappush
 from operator import or_
@@ -94,11 +94,9 @@ class TopologyTrials:
         trial.rollback(start)
         return None
 
-    def first(self, gang: Gang, waited_s: float, room: GangRoom | None = None) -> Filling:
-        """By the first plan, nothing filled in yet; or why there is none."""
-        plans = self.plans(gang, waited_s, room)
-        plan = next(iter(plans), None)
-        return self._refused(plans, gang) if plan is None else _by(plan, gang)
+    def planning(self, gang: Gang, waited_s: float, room: GangRoom | None = None) -> "Planning":
+        """The first plan for a large gang, made over several turns."""
+        return Planning(self.plans(gang, waited_s, room), gang, self._refused)
 
     def _refused(self, plans: GangPlans, gang: Gang, last: Filling | None = None) -> Filling:
         """With what the best domain lacks, or why the pods of the last plan found no nodes."""
@@ -118,6 +116,35 @@ class TopologyTrials:
         names = {pod.scheduler for pod in gang.pods}
         rules = (rule for name in names for rule in self._placements[name].profile.filters)
         return reduce(or_, (rule.reads for rule in rules), Aspect.PRESENCE | Aspect.LABELS)
+
+
+class Planning:
+    """The first plan for a gang. No other unit is tried meanwhile."""
+
+    def __init__(
+        self, plans: GangPlans, gang: Gang, refused: Callable[[GangPlans, Gang], Filling]
+    ) -> None:
+        self._plans = plans
+        self._gang = gang
+        self._refused = refused
+        self._steps = plans.first()
+        self._members = {pod.uid for pod in gang.pods}
+
+    @property
+    def is_of_now(self) -> bool:
+        """Whether the gang still has the pods that are planned."""
+        return self._gang.is_ready and {pod.uid for pod in self._gang.pods} == self._members
+
+    def go_on(self, work: int) -> Filling | None:
+        """By the plan, nothing filled in yet, or why there is none; None: it takes more turns."""
+        until = self._plans.spent + work
+        try:
+            while self._plans.spent < until:
+                next(self._steps)
+        except StopIteration as end:
+            plan: GangPlan | None = end.value
+            return _by(plan, self._gang) if plan else self._refused(self._plans, self._gang)
+        return None
 
 
 def _by(plan: GangPlan, gang: Gang) -> Filling:

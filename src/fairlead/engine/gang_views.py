@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine import gang_flights
 from fairlead.model.pods import Pod, PodRequest
-from fairlead.placement.gang_part import has_topology
+from fairlead.placement.gang_part import has_many_parts, has_topology
 from fairlead.placement.gang_room import GangRoom
 from fairlead.placement.place import Placement
 from fairlead.queue.entries import Entry
@@ -74,6 +74,6 @@ class GangViews:
 
     def is_large(self, gang: Gang, requests: int) -> bool:
         """Whether it is placed in slices."""
-        if len(gang.pods) > gang_flights.SLICE:
+        if len(gang.pods) > gang_flights.SLICE or has_many_parts(gang.spec, len(self._cluster)):
             return True
         return requests > self._placements[gang.pod.scheduler].views_kept // 2

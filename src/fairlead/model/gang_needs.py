@@ -1,5 +1,6 @@
 """How many pods a gang lacks, and where pods of one gang contradict each other."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 
@@ -17,9 +18,9 @@ def lacking(spec: GangSpec, members: Mapping[str, int]) -> int:
 
 def _least(groups: tuple[Group, ...], needed: int | None, members: Mapping[str, int]) -> int:
     """The groups that lack least are satisfied first."""
-    lacks = sorted(_group_lacks(group, members) for group in groups)
     if needed is None:
-        return sum(lacks)
+        return sum(_group_lacks(group, members) for group in groups)
+    lacks = sorted(_group_lacks(group, members) for group in groups)
     return sum(lacks[:needed]) + max(0, needed - len(lacks))  # groups that are still to come
 
 
@@ -27,6 +28,27 @@ def _group_lacks(group: Group, members: Mapping[str, int]) -> int:
     if group.groups:
         return _least(group.groups, group.minimum, members)
     return max(0, group.minimum - members.get(group.name, 0))
+
+
+class Lack:
+    """How many pods a gang lacks with these members; counted again only after a change."""
+
+    __slots__ = ("_lacks", "_spec", "members")
+
+    def __init__(self) -> None:
+        #: By group.
+        self.members: Counter[str] = Counter()
+        self._spec: GangSpec | None = None
+        self._lacks = 0
+
+    def add(self, group: str, change: int) -> None:
+        self.members[group] += change
+        self._spec = None
+
+    def of(self, spec: GangSpec) -> int:
+        if spec is not self._spec:
+            self._spec, self._lacks = spec, lacking(spec, self.members)
+        return self._lacks
 
 
 def unsatisfied(spec: GangSpec, members: Mapping[str, int]) -> set[str]:

@@ -102,6 +102,10 @@ class GangSpec:
     #: Set when the object is invalid; its pods wait with this sentence.
     problem: str = ""
 
+    def __hash__(self) -> int:
+        """By its key: there may be a thousand groups."""
+        return hash(self.key)
+
     @property
     def name(self) -> str:
         """Namespace and name."""

@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 from fairlead.model.gangs import GangSpec, Group, TopologyRule
 from fairlead.model.pods import Pod
 
+#: Groups times nodes that are planned in one turn.
+_MOST_AT_ONCE = 100_000
+
 
 @dataclass(frozen=True, slots=True)
 class GangPart:
@@ -41,6 +44,17 @@ class GangPart:
         yield from self.set_rules
         for part in self.parts:
             yield from part.every_rule
+
+
+def has_many_parts(spec: GangSpec, nodes: int) -> bool:
+    """Whether a plan for all of its groups takes longer than a turn may."""
+    if not spec.groups or not has_topology(spec):
+        return False
+    return sum(map(_leaf_count, spec.groups)) * nodes > _MOST_AT_ONCE
+
+
+def _leaf_count(group: Group) -> int:
+    return sum(map(_leaf_count, group.groups)) or 1
 
 
 def has_topology(spec: GangSpec) -> bool:

@@ -5,7 +5,7 @@ fewer pods; what the trial found limits the next plan. The last plans only name 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -34,6 +34,12 @@ _MOST_REGIONS = 12
 #: compute in one attempt.
 _MOST_OPTIONS = 16
 _MOST_JOINT_WORK = 16_000_000
+
+#: Rows of nodes that a plan looks at, for each kind of pods, in about a microsecond.
+_ROWS_EACH = 5
+
+#: A row for each pod, found step by step.
+RowSteps = Generator[None, None, dict[str, int] | None]
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 
@@ -93,6 +99,8 @@ class GangPlans:
         self._learnt = True
         self._joint_work = _MOST_JOINT_WORK
         self._work_each = MOST_WORK // max(1, self.part.count)
+        #: What was spent on plans; one is about a microsecond.
+        self.spent = 0
 
     def _known(self, placements: Mapping[str, Placement]) -> dict[str, PodRequest]:
         pods = self.part.every_pod
@@ -104,7 +112,7 @@ class GangPlans:
         for _ in range(self._most_plans):
             if not self._learnt:
                 break
-            rows = self._planned(self.part) or self._with_fewer()
+            rows = _last(self._rows())
             if not rows:
                 break
             plan = self._exact(rows)
@@ -112,6 +120,14 @@ class GangPlans:
             yield plan
         if plan is not None:
             yield self._loose(plan)
+
+    def first(self) -> Generator[None, None, GangPlan | None]:
+        """The first plan, found step by step: each step is about one group of pods."""
+        rows = yield from self._rows()
+        return self._exact(rows) if rows else None
+
+    def _rows(self) -> RowSteps:
+        return (yield from self._planned(self.part)) or (yield from self._with_fewer())
 
     def learn(self, plan: GangPlan, placed: Collection[str], untried: Collection[str]) -> None:
         """In the trial these pods got the rows of the plan, and those were not looked at."""
@@ -152,7 +168,7 @@ class GangPlans:
     def fits_after(self, waited_s: float) -> bool:
         """Whether there would be a plan if the gang had waited so long."""
         now, self.waited_s = self.waited_s, waited_s
-        found = self._planned(self.part) or self._with_fewer()
+        found = _last(self._rows())
         self.waited_s = now
         return bool(found)
 
@@ -176,28 +192,28 @@ class GangPlans:
 
     # -- planning ----------------------------------------------------------------------------
 
-    def _planned(self, part: GangPart) -> dict[str, int] | None:
+    def _planned(self, part: GangPart) -> RowSteps:
         self.room.given = {}
         everywhere = np.ones(self._size, dtype=np.bool_)
         return self._place(part, everywhere, {})
 
-    def _with_fewer(self) -> dict[str, int] | None:
+    def _with_fewer(self) -> RowSteps:
         """As many as one domain takes, or as the gang needs; the lowest ranks first."""
         part, pods = self.part, self.part.pods
         if self._needed >= len(part.every_pod):
             return None
         if part.parts or self._spec.groups or len(self.classes(pods)) != 1:
-            return self._with_subset()
+            return (yield from self._with_subset())
         self.room.given = {}
         most = most_in_a_domain(self.question(part, pods))
         if not self._needed <= most < len(pods):
             return None
-        return self._planned(replace(part, pods=pods[: max(most, 1)]))
+        return (yield from self._planned(replace(part, pods=pods[: max(most, 1)])))
 
-    def _with_subset(self) -> dict[str, int] | None:
+    def _with_subset(self) -> RowSteps:
         spec, every = self._spec, self.part.every_pod
         for pods in subsets(spec, every, self._counted, self._has_room, self._needed):
-            if rows := self._planned(gang_part_of(self._spec, pods)):
+            if rows := (yield from self._planned(gang_part_of(self._spec, pods))):
                 return rows
         return None
 
@@ -205,10 +221,10 @@ class GangPlans:
         self.room.given = {}
         return bool(self.room.of(self._requests[pod.uid]).any())
 
-    def _place(
-        self, part: GangPart, within: NodeMask, before: Mapping[str, int]
-    ) -> dict[str, int] | None:
+    def _place(self, part: GangPart, within: NodeMask, before: Mapping[str, int]) -> RowSteps:
         classes = self.classes(part.pods)
+        self.spent += len(classes) * self._size // _ROWS_EACH
+        yield
         if not part.parts and len(classes) <= 1:
             return self._place_equal(part, classes[0], within, before) if classes else {}
         if not part.parts and not self._sets(part):
@@ -217,7 +233,7 @@ class GangPlans:
         given = self.room.given
         for region in self._regions(part, within):
             self.room.given = given
-            found = self._place_inside(part, classes, region, before)
+            found = yield from self._place_inside(part, classes, region, before)
             if found is None and best is None:
                 self.room.given = given
                 found = self._place_together(part, classes, region, before)
@@ -307,11 +323,11 @@ class GangPlans:
 
     def _place_inside(
         self, part: GangPart, classes: list[list[Pod]], region: NodeMask, before: Mapping[str, int]
-    ) -> dict[str, int] | None:
+    ) -> RowSteps:
         """One part after another, then the pods that belong to none, the largest first."""
         found: dict[str, int] = {}
         for inner in sorted(part.parts, key=self._demand, reverse=True):
-            rows = self._place(inner, region, {**before, **found})
+            rows = yield from self._place(inner, region, {**before, **found})
             if rows is None:
                 return None
             found |= rows
@@ -466,3 +482,13 @@ class GangPlans:
             mask = self._masks[row] = np.zeros(self._size, dtype=np.bool_)
             mask[row] = True
         return mask
+
+
+def _last(steps: RowSteps) -> dict[str, int] | None:
+    """All steps at once."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        found: dict[str, int] | None = end.value
+        return found

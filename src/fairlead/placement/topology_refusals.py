@@ -29,14 +29,17 @@ def refusal_of(plans: GangPlans, cluster: Cluster) -> TopologyRefusal:
     later = [due for rule in rules if (due := _allows_more_s(rule, plans.waited_s)) is not None]
     next_s = min(later, default=None)
     message = next(
-        filter(None, (_lacking(plans, part, cluster) for part in _parts(plans.part))), ""
+        filter(None, (_lacking(plans, part, cluster) for part in _parts(plans.part)[:_MOST_PARTS])),
+        "",
     )
     message = "; ".join([message or _ANYWHERE, *plans.tree.topology.problems])
-    if next_s is None or not plans.fits_after(_FOR_EVER_S):
+    if next_s is None or (plans.part.count <= _MOST_PARTS and not plans.fits_after(_FOR_EVER_S)):
         return TopologyRefusal(message)
     return TopologyRefusal(f"{message}; it waits until its patience ends", next_s)
 
 
+#: Parts that are looked at, in turn: what they lack, and whether they would fit later.
+_MOST_PARTS = 16
 #: More than any patience, and few enough for whole numbers.
 _FOR_EVER_S = 1e15
 _ANYWHERE = "its groups do not fit together under their topology rules"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from fairlead.model.gang_needs import (
+    Lack,
     disagreement,
     lacking,
     member_problem,
@@ -111,9 +112,9 @@ class Gang:
     """Pods of which at least `spec.minimum` have nodes, or none has."""
 
     __slots__ = (
-        "_count", "_gated", "_highest", "_invalid", "_pending", "_present", "_priorities", "_specs",
-        "asked", "failed", "finished", "has_object", "not_before_s", "placed", "refusal", "spec",
-        "was_whole",
+        "_count", "_gated", "_highest", "_invalid", "_none", "_pending", "_present", "_priorities",
+        "_specs", "asked", "failed", "finished", "has_object", "not_before_s", "placed", "refusal",
+        "spec", "was_whole",
     )  # fmt: skip
 
     def __init__(self, spec: GangSpec) -> None:
@@ -141,8 +142,9 @@ class Gang:
         self._gated: set[str] = set()
         self._invalid: dict[str, Pod] = {}
         #: By group, members that count or could be placed, and members that count.
-        self._present: Counter[str] = Counter()
-        self._count: Counter[str] = Counter()
+        self._present = Lack()
+        self._count = Lack()
+        self._none = Lack()
         #: What pending members say of the whole, and how many say it; and their priorities.
         self._specs: Counter[GangSpec] = Counter()
         self._priorities: Counter[int] = Counter()
@@ -210,20 +212,25 @@ class Gang:
     @property
     def missing(self) -> int:
         """How many pods must still come, or lose their gates, before it is tried."""
-        return 0 if self._is_settled else lacking(self.spec, self._present)
+        return 0 if self._is_settled else self._present.of(self.spec)
 
     @property
     def needed(self) -> int:
         """How many more pods must have nodes."""
-        return 0 if self._is_settled else lacking(self.spec, self._count)
+        return 0 if self._is_settled else self._count.of(self.spec)
+
+    @property
+    def least(self) -> int:
+        """How many pods it needs in all."""
+        return self._none.of(self.spec)
 
     def needed_with(self, more: Counter[str]) -> int:
         """The same if these had nodes as well, by group."""
-        return 0 if self._is_settled else lacking(self.spec, self._count + more)
+        return 0 if self._is_settled else lacking(self.spec, self._count.members + more)
 
     def useless_with(self, more: Counter[str]) -> set[str]:
         """Groups whose pods would have nodes in vain, if these had nodes as well."""
-        return unsatisfied(self.spec, self._count + more) if self.spec.groups else set()
+        return unsatisfied(self.spec, self._count.members + more) if self.spec.groups else set()
 
     @property
     def room(self) -> int | None:
@@ -244,7 +251,7 @@ class Gang:
         """Names of groups that it does not need; each set may be evicted as a whole."""
         if not 1 < len(self.spec.groups) <= _MOST_COMPARED:
             return []
-        return spare_groups(self.spec, {name: n for name, n in self._count.items() if n})
+        return spare_groups(self.spec, {name: n for name, n in self._count.members.items() if n})
 
     @property
     def is_partial(self) -> bool:
@@ -296,8 +303,8 @@ class Gang:
         """A member has a node, or has finished."""
         self.discount(uid)
         self.placed[uid] = group
-        self._present[group] += 1
-        self._count[group] += 1
+        self._present.add(group, +1)
+        self._count.add(group, +1)
         self.was_whole = self.was_whole or not self.needed
 
     def discount(self, uid: str) -> bool:
@@ -307,8 +314,8 @@ class Gang:
             return False
         self.finished.discard(uid)
         self.asked = False
-        self._present[group] -= 1
-        self._count[group] -= 1
+        self._present.add(group, -1)
+        self._count.add(group, -1)
         if not self.placed and self.spec.counting is not Counting.ONCE:
             self.was_whole = False  # what comes now is placed as a new gang
         return True
@@ -317,7 +324,7 @@ class Gang:
         """A pending member comes or goes."""
         said = pod.gang
         if pod.uid not in self._gated:
-            self._present[said.group if said else ""] += change
+            self._present.add(said.group if said else "", change)
         self._priorities[pod.priority] += change
         if not self._priorities[pod.priority]:
             del self._priorities[pod.priority]
