@@ -18,7 +18,7 @@ from fairlead.engine.instructions import (
     GangStatusChanged,
     Instruction,
 )
-from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE, WAITING_FOR_GANG
+from fairlead.engine.reasons import INVALID_POD, SCHEDULER_ERROR, UNSCHEDULABLE, WAITING_FOR_GANG
 from fairlead.model.gangs import GangSpec, GangState, Membership
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod
@@ -168,7 +168,7 @@ def test_a_pod_that_cannot_be_placed_keeps_its_gang_waiting_with_its_reason(
     world.decide_all()
     assert not world.binds
     assert (world.failures["job-1"].reason, world.failures["job-1"].message) == (
-        UNSCHEDULABLE,
+        INVALID_POD,
         CLAIMS,
     )
     assert world.failures["job-0"].message == (
