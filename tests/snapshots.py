@@ -69,7 +69,7 @@ def plain(value: object) -> object:
         case AttachedVolumes():
             value._count_stale()
             return _plain_attributes(value)
-        case _ if type(value).__module__.startswith("fairlead.cluster"):
+        case _ if type(value).__module__.startswith(("fairlead.cluster", "fairlead.claims")):
             return _plain_attributes(value)
         case _:
             return value

@@ -131,13 +131,15 @@ def test_an_empty_file_is_the_default_profile() -> None:
         "VolumeBinding": 1,
         "PodTopologySpread": 2,
         "InterPodAffinity": 2,
+        "DynamicResources": 2,
         "NodeResourcesBalancedAllocation": 1,
         "ImageLocality": 1,
     }
     assert [rule.name for rule in profile.filters] == [
         "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts",
         "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone",
-        "PodTopologySpread", "InterPodAffinity", "NodeDeclaredFeatures", *ALWAYS,
+        "PodTopologySpread", "InterPodAffinity", "DynamicResources", "NodeDeclaredFeatures",
+        *ALWAYS,
     ]  # fmt: skip
 
 
@@ -541,8 +543,8 @@ def test_high_performance_spreads_shares() -> None:
         (configured("NodeName", "{a: 1}"), "args: ignored: NodeName takes no arguments"),
         ("", "profiles[0].schedulerName: pods of 'default-scheduler' are served"),
         (
-            "",
-            "profiles[0].plugins.filter: DynamicResources: pods with resource claims are not",
+            configured("DynamicResources", "{filterTimeout: 5s}"),
+            "profiles[0].pluginConfig[0].args: ignored: Fairlead limits searches by their",
         ),
     ],
 )

@@ -25,6 +25,7 @@ class Aspect(IntFlag):
     VOLUMES = auto()  #: claims, volumes, storage classes and what else storage is made of
     LOAD = auto()  #: what its GPUs are really doing
     FIGURES = auto()  #: what it costs, draws and emits
+    CLAIMS = auto()  #: resource claims, and the devices that drivers publish
     PRICES = auto()  #: what gaps are worth; of no node
 
 

@@ -9,12 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
+from fairlead.cluster import claim_gpus
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.devices import Devices
 from fairlead.cluster.holdings import Holding, granted
 from fairlead.model.gpus import WHOLE, Gpu, GpuUse, Grant, Inventory, Isolation
 from fairlead.model.holders import Holder
 from fairlead.model.map_slots import Member
+from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
 from fairlead.model.reservations import slot_name
 
@@ -50,6 +52,7 @@ def _right(cluster: Cluster, name: str, row: int) -> bool:
     taken = np.zeros(len(columns.requested), dtype=np.int64)
     for held in holdings:
         taken += columns.vector(held.amounts)
+    taken[columns.resource_index[GPU]] += claim_gpus.counted(cluster, name)
     if (columns.requested[:, row] != taken).any():
         return False
     if columns.devices.references(row) != _references(holdings):

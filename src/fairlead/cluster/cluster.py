@@ -5,14 +5,17 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from fairlead.cluster import reserving
+from fairlead.cluster import claim_gpus, claiming, reserving
 from fairlead.cluster.arrays import NodeMask, Rows
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
 from fairlead.cluster.changes import ANYWHERE, ChangeLog
 from fairlead.cluster.charges import Charges
+from fairlead.cluster.claim_blocks import ClaimBlocks
+from fairlead.cluster.claim_gpus import ClaimGpus
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.counted_books import CountedBooks
 from fairlead.cluster.default_selectors import DefaultSelectors
+from fairlead.cluster.device_claims import ClaimWrite
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.eviction_rule import EvictionRule
 from fairlead.cluster.gang_units import GangUnits
@@ -56,6 +59,10 @@ class Cluster:
         self.row_of: dict[str, int] = {}
         self.columns = Columns(self.row_of)
         self.storage = self.columns.storage
+        self.claims = self.columns.claims
+        self.claims.blocks = ClaimBlocks(self)
+        #: GPUs that resource claims hold.
+        self.claim_gpus = ClaimGpus()
         self.reservations = self.columns.reservations
         self.changes = ChangeLog()
         self.improved = Improvements()
@@ -92,6 +99,7 @@ class Cluster:
     @behaviour.setter
     def behaviour(self, behaviour: Behaviour) -> None:
         self.columns.behaviour = behaviour
+        self.claims.inventory.behaviour = behaviour
 
     @property
     def eviction_rule(self) -> EvictionRule:
@@ -311,6 +319,8 @@ class Cluster:
         self.columns.put_node(row, node)
         if self.columns.figures:
             aspects |= Aspect.FIGURES
+        if node.name in self.claim_gpus.charged or self.claim_gpus.on(node.name):
+            claim_gpus.charge(self, node.name)
         if aspects & Aspect.DEVICES:
             self._count_tenants_on(node.name)
         if self.counted is not None and aspects & (Aspect.DEVICES | Aspect.LABELS):
@@ -361,6 +371,7 @@ class Cluster:
         if row is None:
             return
         self.columns.clear_row(row)
+        self.claim_gpus.charged.pop(name, None)
         self._evictable.clear_row(row)
         self.nominations.node_went(row)
         for uid in self._on_node.get(name, ()):
@@ -404,6 +415,7 @@ class Cluster:
             self._occupy(row, self.holdings[uid], +1)
         for kept in self.releasing.on(node.name):
             self.columns.devices.occupy(row, kept.holder, kept.grant)
+        claim_gpus.charge(self, node.name)
         self._count_tenants_on(node.name)
         if self.counted is not None:
             self.counted.node_changed(node.name)
@@ -483,6 +495,7 @@ class Cluster:
         """The GPUs of the node as all sources list them now."""
         row = self.row_of.get(node)
         if row is not None and self.columns.put_gpus(row, self.node_at(row)):
+            claim_gpus.charge(self, node)
             self._count_tenants_on(node)
             if self.counted is not None:
                 self.counted.node_changed(node)
@@ -544,6 +557,7 @@ class Cluster:
     def grants_on(self, node: str) -> dict[Holder, Grant]:
         """What each holder has of the GPUs of a node."""
         found = dict(pair for held in self.held_on(node) for pair in held.grants())
+        found |= self.claim_gpus.charged.get(node, {})
         return found | {kept.holder: kept.grant for kept in self.releasing.on(node)}
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
@@ -599,6 +613,10 @@ class Cluster:
         """The plan is done, or has failed: its volumes are what the API server says of them."""
         self.storage.settle(plan)
         self._storage_changed()
+
+    def assume_claims(self, writes: tuple[ClaimWrite, ...]) -> None:
+        """Resource claims are being allocated: no other claim may get their devices."""
+        claiming.assume(self, writes)
 
     def _storage_changed(self) -> None:
         self.changes.add(ANYWHERE, Aspect.VOLUMES)

@@ -12,6 +12,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
+from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.cluster.devices import Devices
 from fairlead.cluster.images import ImageIndex
 from fairlead.cluster.interned import Interned
@@ -64,6 +65,7 @@ class Columns:
         #: Rows by the names of their nodes.
         self.row_of = {} if row_of is None else row_of
         self.storage = Storage(self.row_of)
+        self.claims = DeviceClaims()
         self.devices = Devices(self._capacity)
         self.load = self.devices.load
         self.inventories = Inventories()

@@ -7,6 +7,7 @@ import numpy as np
 from fairlead.cluster.affinity_weights import AffinityWeights, KeyWeights
 from fairlead.cluster.arrays import Codes, NodeMask, NodeScores, PerNode, RowPick, Rows, sealed
 from fairlead.cluster.columns import Columns
+from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.cluster.devices import Gpus
 from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.cluster.load import LoadRows
@@ -79,6 +80,22 @@ class Nodes:
         pick = self._pick
         rows = positions + pick.start if isinstance(pick, slice) else pick[positions]
         return Nodes(self._columns, rows)
+
+    @property
+    def row_numbers(self) -> Rows:
+        """The rows of these nodes."""
+        pick = self._pick
+        return np.arange(pick.start, pick.stop) if isinstance(pick, slice) else pick
+
+    @property
+    def all_rows(self) -> int:
+        """How many rows the cluster has."""
+        return self._columns.size
+
+    @property
+    def claims(self) -> DeviceClaims:
+        """Resource claims and what they can be allocated."""
+        return self._columns.claims
 
     @property
     def storage(self) -> Storage:

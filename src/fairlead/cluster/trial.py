@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from fairlead.cluster import reserving
+from fairlead.cluster import claiming, reserving
 from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.device_claims import ClaimWrite
 from fairlead.cluster.nominations import Suspended
 from fairlead.cluster.storage import SeenBefore
 from fairlead.model.gpus import Grant
@@ -105,6 +106,17 @@ class _Reserved:
         pass
 
 
+@dataclass(frozen=True, slots=True)
+class _Claimed:
+    writes: tuple[ClaimWrite, ...]
+
+    def undo(self, cluster: "Cluster") -> None:
+        claiming.undo(cluster, self.writes)
+
+    def commit(self, cluster: "Cluster") -> None:
+        cluster.claims.commit(self.writes)
+
+
 @dataclass(slots=True)
 class Trial:
     """Use it in a `with`: what was not committed at its end is undone. One at a time."""
@@ -148,6 +160,11 @@ class Trial:
         """A GPU of the node's device plugin is being reserved."""
         self._cluster.reserve(node, number)
         self._add(_Reserved(node, number))
+
+    def assume_claims(self, writes: tuple[ClaimWrite, ...]) -> None:
+        """Resource claims are being allocated; other pods of the trial may rely on that."""
+        claiming.assume(self._cluster, writes, in_trial=True)
+        self._add(_Claimed(writes))
 
     def checkpoint(self) -> Checkpoint:
         """What to roll back to."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import assert_never
 
-from fairlead.cluster import reserving
+from fairlead.cluster import claiming, reserving
 from fairlead.cluster.aspects import NOTHING
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.demand import Demand
@@ -19,6 +19,7 @@ from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.backfill.limits import Limit
 from fairlead.engine.bind_data import BindEncoder, without_annotations
 from fairlead.engine.binds import Binds
+from fairlead.engine.claim_gates import ClaimGates
 from fairlead.engine.consolidation.allowance import MoveAllowance
 from fairlead.engine.consolidation.consolidation import Consolidation
 from fairlead.engine.consolidation.planning import Planning
@@ -38,8 +39,10 @@ from fairlead.engine.instructions import (
     AttemptCrashed,
     Decided,
     Decline,
+    FreeClaim,
     Instruction,
     Prepare,
+    ReleaseClaims,
 )
 from fairlead.engine.plans import Plans
 from fairlead.engine.pod_rooms import PodRooms
@@ -173,6 +176,8 @@ class Engine:
             self.queues.admissions,
             self.utc_s,
         )
+        #: Pods that are not tried before their resource claims can be used.
+        self._claim_gates = ClaimGates(self.cluster, self.queue, self._put)
         #: Which moves would let a waiting unit start.
         self.planning = Planning(
             self.cluster, self.queue, self._placements, self._requeuer, self.queues
@@ -306,6 +311,12 @@ class Engine:
                 self.cluster.put_storage(told)
             case events.StorageGone(gone):
                 self.cluster.remove_storage(gone)
+            case events.ClaimObjectSeen(claim_object):
+                if claiming.put(self.cluster, claim_object):
+                    self._claim_gates.seen(claim_object, now)
+            case events.ClaimObjectGone(claim_object):
+                claiming.remove(self.cluster, claim_object)
+                self._claim_gates.seen(claim_object, now)
             case events.Prepared(uid):
                 return self._prepared(uid, now)
             case events.PrepareFailed(uid, message):
@@ -526,6 +537,8 @@ class Engine:
 
     def _see_pending(self, pod: Pod, now: float) -> list[Instruction]:
         if not pod.deleting:
+            if pod.request.claims:
+                pod = self._claim_gates.gated(pod)
             entry = self.queue.get(pod.uid)
             before = entry.unit.pod if entry else None
             warning = misspelling_of(before, pod)
@@ -536,8 +549,7 @@ class Engine:
             if pod.problem and pod.gang and pod.condition != (INVALID_POD, pod.problem):
                 made.append(AnnounceFailure(pod, INVALID_POD, pod.problem))
             pause = self._rejections.pause_of(pod, now) if entry is None else None
-            put = self._gangs.gather if pod.gang else self.queue.put
-            put(pod, now=now, not_before_s=pause.due_s if pause else 0.0)
+            self._put(pod, now, not_before_s=pause.due_s if pause else 0.0)
             if entry is None and self._consolidation.is_under_way:
                 self._consolidation.adopt(pod)
             return [*made, AnnounceFailure(pod, SCHEDULER_ERROR, pause.words)] if pause else made
@@ -548,12 +560,19 @@ class Engine:
             self._gangs.left(pod, now)
         return [AnnounceFailure(pod, SCHEDULER_ERROR, f"skip schedule deleting pod: {pod.key}")]
 
+    def _put(self, pod: Pod, now: float, not_before_s: float = 0.0) -> None:
+        """Into the queue, or as it is now."""
+        put = self._gangs.gather if pod.gang else self.queue.put
+        put(pod, now=now, not_before_s=not_before_s)
+
     def _count(self, pod: Pod, *, known: bool) -> None:
         ours = pod.scheduler in self._placements
         if not known and (ours or pod.request.gpu_request or pod.request.amount(GPU)):
             self.demand.add(pod.request)
 
     def _leave_queue(self, pod: Pod) -> Entry | None:
+        if pod.request.claims:
+            self._claim_gates.forget(pod)
         return self._requeuer.leave_queue(pod.uid)
 
     def _finished(self, pod: Pod, now: float) -> list[Instruction]:
@@ -716,13 +735,14 @@ class Engine:
         pod, class_ = entry.unit.pod, self._requeuer.class_of(entry.unit)
         self.queue.park(entry, class_, woken_by=refused.woken_by, now=now)
         failure = AnnounceFailure(pod, UNSCHEDULABLE, refused.message, refused.nomination)
+        freed = [FreeClaim(pod, refused.frees)] if refused.frees else []
         if refused.eviction is None:
             if refused.nomination == "":
                 self.cluster.nominations.drop(pod.uid)
             if refused.unfinished:
                 self.queue.wake(entry, "ScheduleAttemptFailure", now=now)
-            return [failure]
-        return [failure, *self._evictions.begin(entry.unit, refused.eviction, now)]
+            return [failure, *freed]
+        return [failure, *freed, *self._evictions.begin(entry.unit, refused.eviction, now)]
 
     # -- binds ------------------------------------------------------------------------------
 
@@ -781,17 +801,24 @@ class Engine:
             return []
         if entry is None or held is None or not held.assumed:  # gone meanwhile
             return self._give_up(uid, "", now)
-        placement = self._placements[held.pod.scheduler]
-        if problem := placement.problem_after(steps, held.node):
-            return self._give_up(uid, problem, now)
-        if not reserving.name_gpus(self.cluster, held):
-            return self._give_up(uid, f"the reserved GPU of {held.node} is not known", now)
-        if lost := self.cluster.lost_gpu(held):
-            done = " and ".join(step.done for step in steps)
-            return self._give_up(uid, f"{lost} on {held.node} while {done}", now)
+        if problem := self._problem_after(steps, held):
+            released = [ReleaseClaims(held.pod)] if held.pod.request.claims else []
+            return [*released, *self._give_up(uid, problem, now)]
         if isinstance(entry.unit, Gang):
             return self._gangs.prepared(uid, entry, now)
         return self._bind(entry.unit.pod, held.node, held.grant, now)
+
+    def _problem_after(self, steps: tuple[PrepareStep, ...], held: Holding) -> str:
+        """Why a pod whose steps are done cannot be bound to its node."""
+        placement = self._placements[held.pod.scheduler]
+        if problem := placement.problem_after(steps, held.node):
+            return problem
+        if not reserving.name_gpus(self.cluster, held):
+            return f"the reserved GPU of {held.node} is not known"
+        if lost := self.cluster.lost_gpu(held):
+            done = " and ".join(step.done for step in steps)
+            return f"{lost} on {held.node} while {done}"
+        return ""
 
     def _prepare_failed(self, uid: str, message: str, now: float) -> list[Instruction]:
         return self._give_up(uid, message, now) if self._settle_steps(uid) else []

@@ -7,6 +7,7 @@ from enum import Enum, auto
 from fairlead.model.advance import AdvanceReservation
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
+from fairlead.model.claims import ClaimObject
 from fairlead.model.counted import CountedResource
 from fairlead.model.gangs import GangSpec
 from fairlead.model.gpus import Inventory
@@ -195,6 +196,23 @@ class StorageSeen:
 @dataclass(frozen=True, slots=True)
 class StorageGone:
     gone: StorageObject
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimObjectSeen:
+    """A resource claim, or something that claims are allocated from, was added or changed.
+
+    A claim may come from a watch or from the reply to a write. Of two versions the newer counts.
+    """
+
+    seen: ClaimObject
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimObjectGone:
+    """The same is gone; as it was seen last."""
+
+    gone: ClaimObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,6 +430,8 @@ Event = (
     | SelectorSeen
     | StorageSeen
     | StorageGone
+    | ClaimObjectSeen
+    | ClaimObjectGone
     | NodeChosen
     | Prepared
     | PrepareFailed

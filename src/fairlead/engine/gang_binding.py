@@ -19,6 +19,7 @@ from fairlead.engine.instructions import (
     AnnounceScheduled,
     Instruction,
     Prepare,
+    ReleaseClaims,
 )
 from fairlead.engine.reasons import SCHEDULER_ERROR
 from fairlead.queue.entries import Entry
@@ -72,8 +73,9 @@ class GangBinding:
 
     def _bind(self, flight: GangFlight, now: float) -> list[Instruction]:
         if not flight.began and (problem := flight.problem or _incomplete(flight)):
+            released = _released(*flight.placed.values())
             self.give_back(flight, problem)
-            return self._conclude(flight, now)
+            return [*released, *self._conclude(flight, now)]
         flight.began = True
         made: list[Instruction] = []
         for uid in list(flight.placed)[: gang_flights.SLICE]:
@@ -92,7 +94,7 @@ class GangBinding:
             self._in_flight.end(pod.uid)
             self._cluster.remove(pod.uid)
             flight.denied[pod.uid] = placed.node, bind
-            return []
+            return _released(member)
         self._in_flight.bind(pod.uid)
         flight.binding.add(pod.uid)
         return [bind]
@@ -187,6 +189,11 @@ class GangBinding:
         if not flight.binding:
             del self.flights[entry.unit.key]
         return not flight.binding
+
+
+def _released(*members: MemberPlacement) -> list[Instruction]:
+    """What was written for members that are prepared, and are not bound after all."""
+    return [ReleaseClaims(member.pod) for member in members if member.pod.request.claims]
 
 
 def _resumes(flight: GangFlight) -> bool:

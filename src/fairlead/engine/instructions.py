@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from fairlead.model.advance import AdvanceStatus
+from fairlead.model.claims import ResourceClaim
 from fairlead.model.counted import CountedStatus
 from fairlead.model.gangs import GangSpec, GangStatus
 from fairlead.model.gpus import Grant
@@ -128,6 +129,24 @@ class Unreserve:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleaseClaims:
+    """Take back what was written for the pod about its resource claims: it is not bound after all.
+
+    There is no answer. What the claims show then is seen as ever.
+    """
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class FreeClaim:
+    """Clear the allocation of a claim: the pod cannot use it where it is. There is no answer."""
+
+    pod: Pod
+    claim: ResourceClaim
+
+
+@dataclass(frozen=True, slots=True)
 class ClearNomination:
     """The node that the pod is nominated for went to a more important one."""
 
@@ -204,6 +223,8 @@ Instruction = (
     | AnnounceNotice
     | Evict
     | Unreserve
+    | ReleaseClaims
+    | FreeClaim
     | ClearNomination
     | Decline
     | GangStatusChanged

@@ -451,6 +451,7 @@ _CAUSES = {
     Aspect.LABELS: "NodeUpdateNodeLabel",
     Aspect.ANNOTATIONS: "NodeUpdateNodeAnnotation",
     Aspect.VOLUMES: "PersistentVolumeClaimUpdate",
+    Aspect.CLAIMS: "ResourceClaimUpdate",
 }
 
 

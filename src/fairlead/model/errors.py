@@ -3,6 +3,7 @@
 FairleadError
 ├── QuantityError        a text that is no Kubernetes quantity
 ├── PluginFault          a plugin answered in a way that cannot be used
+│   └── FilterFailed     a filter could not check a node; the text is kube-scheduler's
 ├── ConfigError          the configuration cannot be used; the message says what to change
 │   └── UnknownPlugin    a profile names a plugin that is not registered
 └── …                    `kube.errors` adds what can go wrong between us and the API server
@@ -21,6 +22,10 @@ class QuantityError(FairleadError):
 
 class PluginFault(FairleadError):
     """A plugin answered in a way that cannot be used."""
+
+
+class FilterFailed(PluginFault):
+    """A filter could not check a node, so the pod is placed on none."""
 
 
 class ConfigError(FairleadError):

@@ -18,6 +18,11 @@ def claim_holder(uid: str) -> Holder:
     return Holder(f"claim/{uid}")
 
 
+def claims_holder(node: str, gpu: str) -> Holder:
+    """The claims that have parts of one GPU: it is theirs until none of them has any."""
+    return Holder(f"claims/{node}/{gpu}")
+
+
 def releasing_holder(uid: str) -> Holder:
     """What is left of a pod that is gone: the pod itself could be seen again."""
     return Holder(f"releasing/{uid}")

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from fairlead.model.capacity_types import CapacityTerms
+from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.counted import CountedAsk
 from fairlead.model.gangs import Membership
 from fairlead.model.gpus import GpuRequest, Grant
@@ -143,6 +144,8 @@ class PodRequest:
     volumes: PodVolumes | None = None
     #: Which capacity it accepts; None for the many pods that do not say.
     capacity: CapacityTerms | None = None
+    #: Its resource claims, in order.
+    claims: tuple[ClaimUse, ...] = ()
     #: What selectors of others see: namespace, and the labels that any selector uses.
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
@@ -157,8 +160,8 @@ class PodRequest:
             self.tolerations, self.host_ports, self.gpu_request, self.required_affinity,
             self.anti_affinity, self.spread, self.preferred, self.soft_spread,
             self.preferred_affinity, self.features, self.images, self.containers,
-            self.default_selector, self.load, self.volumes, self.namespace, self.labels,
-            self.pod_keys, self.capacity,
+            self.default_selector, self.load, self.volumes, self.claims, self.namespace,
+            self.labels, self.pod_keys, self.capacity,
         )))  # fmt: skip
 
     def __hash__(self) -> int:

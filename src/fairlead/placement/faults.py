@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-from fairlead.model.errors import PluginFault
+from fairlead.model.errors import FilterFailed, PluginFault
 from fairlead.placement.profile import Profile
 from fairlead.plugins.api import Plugin
 
@@ -16,6 +16,8 @@ _METHODS = ("allows", "rate", "rank", "pick")
 
 def fault_of(error: Exception, profile: Profile) -> PluginFault:
     """The error with the plugin's name, file and line; one of our own names its file and line."""
+    if isinstance(error, FilterFailed):
+        return error
     frames = list(_frames(error))
     said = str(error) if isinstance(error, PluginFault) else f"{type(error).__name__}: {error}"
     blamed = [(plugin, depth) for depth, (frame, _) in enumerate(frames)

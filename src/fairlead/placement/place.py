@@ -1,6 +1,7 @@
 """Choosing a node for a pod, or saying why there is none and who could make room."""
 
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 from functools import reduce
 from operator import index, or_
 
@@ -10,9 +11,10 @@ from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode
 from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.errors import PluginFault
+from fairlead.model.errors import FilterFailed, PluginFault
 from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.pods import Amounts, Pod, PodRequest
+from fairlead.placement.claim_refusals import with_claims
 from fairlead.placement.copies import copies
 from fairlead.placement.faults import fault_of
 from fairlead.placement.gpus import GpuPreference, Occupied, choose
@@ -29,7 +31,8 @@ from fairlead.placement.refusals import RefusalCounts, count_refusals
 from fairlead.placement.scope import Scope
 from fairlead.placement.verdicts import Placed, PlacementRecord, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views
-from fairlead.plugins.api import GpuScores, Picker
+from fairlead.plugins.api import GpuScores, Picker, concerns
+from fairlead.plugins.dynamic_resources import DynamicResources
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.prepare import PrepareStep, failure_of
 
@@ -58,7 +61,10 @@ class Placement:
 
     def settled_request(self, pod: Pod) -> PodRequest:
         """The request of the view of the pod."""
-        return self._cluster.map_indices.settled(self.request(pod))
+        request = self._cluster.map_indices.settled(self.request(pod))
+        if not request.claims:
+            return request
+        return replace(request, claims=self._cluster.claims.settled(request.claims))
 
     def request(self, pod: Pod) -> PodRequest:
         """What the rules see of the pod; pods with equal requests get equal answers."""
@@ -88,13 +94,16 @@ class Placement:
 
     def _place(self, pod: Pod, scope: Scope, evicts: bool) -> Verdict:
         view = self.view(pod)
+        if view.request.claims and not view.pre_filter_message:
+            self._raise_failure(view, pod, scope)
         row = NOWHERE if view.pre_filter_message else self._nominated_row(view, pod, scope)
         if row != NOWHERE:
             return self._placed(view, row, float(_limited(view, scope, None)[row]), pod)
         totals = self._totals(view, pod, scope)
         row = NOWHERE if view.pre_filter_message else self._best(view, totals)
         if row == NOWHERE:
-            return self._refused(view, pod, scope, evicts)
+            refused = self._refused(view, pod, scope, evicts)
+            return self._with_claims(refused, view, pod, scope) if view.request.claims else refused
         return self._placed(view, row, float(totals[row]), pod)
 
     def _on_spot(self, pod: Pod, within: NodeMask | None) -> Placed | None:
@@ -106,6 +115,16 @@ class Placement:
             return None
         found = self._place(pod, Scope(self._cluster, rows), evicts=False)
         return found if isinstance(found, Placed) else None
+
+    def _raise_failure(self, view: View, pod: Pod, scope: Scope) -> None:
+        """A filter that fails on a node which the filters before it allow ends the attempt."""
+        nodes = self._cluster.nodes
+        for place, rule in self.profile.failing_filters.items():
+            asked = scope.rows() & view.allowed[:place].all(axis=0)
+            failing = np.flatnonzero(rule.failing(view.request, nodes) & asked)
+            if len(failing):
+                text = rule.failure(self.request(pod), nodes.at(failing[:1]))
+                raise FilterFailed(f'running "{rule.name}" filter plugin: {text}')
 
     def record(self, pod: Pod, placed: Placed) -> PlacementRecord:
         """What counted, before the pod is there and has changed it. Raises as `place` does."""
@@ -149,7 +168,7 @@ class Placement:
             return reduce(or_, (rule.reads for rule in profile.filters), Aspect.PRESENCE)
         refusing = np.flatnonzero(~view.allowed.all(axis=1))
         rules = (
-            *profile.pre_filters,
+            *(rule for rule in profile.pre_filters if concerns(rule, view.request)),
             *profile.pre_filter_results,
             *(profile.filters[i] for i in refusing),
         )
@@ -316,6 +335,13 @@ class Placement:
             return self._refusal(len(scope), found, None)
         return self._make_room(found, view, pod, nominated, scope)
 
+    def _with_claims(self, refused: Refused, view: View, pod: Pod, scope: Scope) -> Refused:
+        filters = self.profile.filters
+        at = next((i for i, rule in enumerate(filters) if isinstance(rule, DynamicResources)), None)
+        if at is None:
+            return refused
+        return with_claims(refused, pod, view, at, self._cluster, scope)
+
     def _circumstances(self, pod: Pod) -> tuple[Hashable, int, str]:
         """What a refusal depends on, besides the request and the state of the cluster."""
         nominations, key = self._cluster.nominations, self._cluster.eviction_rule.key(pod)
@@ -391,7 +417,7 @@ def _limited(view: View, scope: Scope, refused: NodeMask | None) -> NodeScores:
 
 
 def _refused_before_filters(view: View, profile: Profile, nodes: int) -> Refused:
-    rules = profile.pre_filters
+    rules = [rule for rule in profile.pre_filters if concerns(rule, view.request)]
     woken_by = reduce(or_, (rule.reads for rule in rules), Aspect.PRESENCE)
     return Refused(
         nodes,

@@ -16,6 +16,7 @@ from fairlead.plugins.api import (
     DetailedGpuFilter,
     DeviceAllocator,
     EvictionForecast,
+    FailingFilter,
     Filter,
     GpuChooser,
     Picker,
@@ -65,6 +66,8 @@ class Profile:
     #: Filters that are called before any node is checked.
     pre_filters: tuple[PreFilter, ...] = field(init=False)
     pre_filter_results: tuple[PreFilterResult, ...] = field(init=False)
+    #: Filters that may fail, by their place.
+    failing_filters: Mapping[int, FailingFilter] = field(init=False)
     #: Filters that know what must be done before a bind.
     pre_binds: tuple[PreBind, ...] = field(init=False)
     #: Scores, by their place, by row; and relative to other nodes.
@@ -128,6 +131,10 @@ class Profile:
         object.__setattr__(self, "pre_filter_results", pre_filter_results)
         pre_binds = tuple(rule for rule in self.filters if isinstance(rule, PreBind))
         object.__setattr__(self, "pre_binds", pre_binds)
+        failing = {
+            i: rule for i, rule in enumerate(self.filters) if isinstance(rule, FailingFilter)
+        }
+        object.__setattr__(self, "failing_filters", failing)
         object.__setattr__(self, "rates", rates)
         object.__setattr__(self, "relative_scores", relative_scores)
 

@@ -6,6 +6,7 @@ from itertools import chain
 
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
+from fairlead.model.claims import ResourceClaim
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
 from fairlead.plugins.api import GpuDetail
@@ -31,6 +32,11 @@ class PlacementRecord:
     #: The GPUs that it gets, as they were before, and what they were doing.
     gpus: tuple[GpuDetail, ...] = ()
 
+
+#: What is said about resource claims of a refused pod.
+NO_CLAIMS = "no new claims to deallocate"
+FREED = "deallocation of ResourceClaim completed"
+NOT_FREED = "still not schedulable"
 
 #: Pods that must leave, by the node that they are on.
 VictimsByNode = Mapping[str, tuple[Pod, ...]]
@@ -104,13 +110,16 @@ class Refused:
     nomination: str | None = None
     #: How near any node came, where a rule reports it.
     nearest: str = ""
+    #: Of a pod with resource claims: the one to deallocate, and what is said about that.
+    frees: ResourceClaim | None = None
+    claim_note: str = NO_CLAIMS
     #: Whose words to use.
     behaviour: Behaviour = KUBERNETES_1_36
 
     @property
     def message(self) -> str:
         """kube-scheduler's words, to the byte, and between them what we know of GPUs."""
-        if self.nodes and self.pre_filter_message:
+        if self.nodes and self.pre_filter_message and self.no_eviction is None:
             # The note on resource claims needs what was not looked at, and says so.
             return f"{self.summary} not found"
         attempts = ", ".join(self._attempts()) if self.nodes else ""
@@ -133,8 +142,8 @@ class Refused:
                 yield f"preemption: {self.eviction.message}"
             return
         # Also a pod without resource claims got the note on them, as long as there was one.
-        if not self.behaviour.silent_about_claims:
-            yield "no new claims to deallocate"
+        if self.frees or not self.behaviour.silent_about_claims:
+            yield self.claim_note
         if self.no_eviction is not None:
             yield f"preemption: {self.no_eviction}"
 

@@ -27,7 +27,15 @@ from fairlead.model.errors import PluginFault
 from fairlead.model.pods import PodRequest
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import TriedEviction
-from fairlead.plugins.api import AnyScore, ClusterFilter, Filter, RelativeScore, Score, concerns
+from fairlead.plugins.api import (
+    AnyScore,
+    ClusterFilter,
+    Filter,
+    PreFilter,
+    RelativeScore,
+    Score,
+    concerns,
+)
 
 REFUSED = -np.inf
 _PRESENCE = int(Aspect.PRESENCE)
@@ -70,7 +78,8 @@ class View:
             self._filter_reads[index] = 0
         #: What rules and scores that are asked row by row read.
         self._row_reads = reduce(or_, self._filter_reads, 0)
-        self._pre_filter_reads = reduce(or_, (int(rule.reads) for rule in profile.pre_filters), 0)
+        self._pre_filters = [rule for rule in profile.pre_filters if concerns(rule, request)]
+        self._pre_filter_reads = reduce(or_, (int(rule.reads) for rule in self._pre_filters), 0)
         #: Scores by row, and scores that compare, with their place and what they read.
         self._rates = [
             (i, int(s.reads) | _PRESENCE, s)
@@ -78,7 +87,9 @@ class View:
             if concerns(s, request)
         ]
         self._relative_scores = [
-            (i, int(s.reads) | _PRESENCE, s) for i, s in profile.relative_scores.items()
+            (i, int(s.reads) | _PRESENCE, s)
+            for i, s in profile.relative_scores.items()
+            if concerns(s, request)
         ]
         for _, _, score in self._rates:
             self._row_reads |= int(score.reads)
@@ -94,6 +105,8 @@ class View:
         self._left: NodeMask  # (rows,) that the ranks were last asked about
         #: Why no node will do, whatever the filters say of each; mostly nothing.
         self.pre_filter_message = ""
+        #: The rule that says so.
+        self.pre_filter_rule: PreFilter | None = None
         #: What was answered to pods like this one, by whatever else it depended on; void as soon
         #: as anything changes.
         self.answers: dict[Hashable, Any] = {}
@@ -224,8 +237,11 @@ class View:
 
     def _ask_pre_filters(self) -> None:
         nodes = self._cluster.nodes
-        said = (rule.pre_filter(self.request, nodes) for rule in self._profile.pre_filters)
-        self.pre_filter_message = next(filter(None, said), "")
+        self.pre_filter_message, self.pre_filter_rule = "", None
+        for rule in self._pre_filters:
+            if message := rule.pre_filter(self.request, nodes):
+                self.pre_filter_message, self.pre_filter_rule = message, rule
+                return
 
     def _ranked(self, index: int, rank: RelativeScore, nodes: Nodes, left: NodeMask) -> NodeScores:
         return self._weights[index] * _checked(rank, rank.rank(self.request, nodes, left), nodes)

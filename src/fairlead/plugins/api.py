@@ -126,6 +126,19 @@ class PreFilterResult(Filter, Protocol):
 
 
 @runtime_checkable
+class FailingFilter(Filter, Protocol):
+    """A filter that may fail on a node: then the pod is placed nowhere, and is tried again."""
+
+    def failing(self, request: PodRequest, nodes: Nodes) -> NodeMask:
+        """True where it failed when it was last asked."""
+        ...
+
+    def failure(self, request: PodRequest, node: Nodes) -> str:
+        """Why, for the one node given."""
+        ...
+
+
+@runtime_checkable
 class DeviceAllocator(Filter, Protocol):
     """A filter for requests whose devices are chosen one by one when the pod is placed.
 
@@ -284,7 +297,7 @@ def depends_on_pods(rule: Filter) -> bool:
     return bool(getattr(rule, "depends_on_pods", True))
 
 
-def concerns(rule: Filter | Score, request: PodRequest) -> bool:
+def concerns(rule: Filter | AnyScore, request: PodRequest) -> bool:
     # Asked for every pod and rule, and `isinstance` of a protocol takes its time.
     told = getattr(rule, "concerns", None)
     return told is None or bool(told(request))

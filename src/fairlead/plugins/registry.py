@@ -9,6 +9,7 @@ from fairlead.plugins.api import AnyScore, Filter, Plugin
 from fairlead.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from fairlead.plugins.best_fit import BestFit
 from fairlead.plugins.dot_product import DotProduct
+from fairlead.plugins.dynamic_resources import DynamicResources
 from fairlead.plugins.fill_quiet_cards import FillQuietCards
 from fairlead.plugins.fragmentation_gradient import FragmentationGradient
 from fairlead.plugins.gap_price import GapPrice
@@ -58,6 +59,7 @@ FILTERS: tuple[type[Filter], ...] = (
     VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
+    DynamicResources,
     NodeDeclaredFeatures,
     SchedulingMap,
     GpuFit,

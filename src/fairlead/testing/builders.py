@@ -46,6 +46,7 @@ _REQUEST_KEYS = {
     "gpus", "cpu", "resources", "scored", "node_name", "node_selector", "node_terms",
     "tolerations", "host_ports", "required_affinity", "anti_affinity", "spread", "namespace",
     "preferred", "soft_spread", "preferred_affinity", "features", "volumes", "gpu_request",
+    "claims",
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from fairlead.placement.profile import Profile
 from fairlead.plugins.allocation import LeastAllocated, MostAllocated
 from fairlead.plugins.api import AnyScore, Filter
 from fairlead.plugins.balanced_allocation import NodeResourcesBalancedAllocation
+from fairlead.plugins.dynamic_resources import DynamicResources
 from fairlead.plugins.gap_price import GapPrice
 from fairlead.plugins.goals import Goals
 from fairlead.plugins.gpu_aware import GpuAware
@@ -58,6 +59,7 @@ _SCORES: Mapping[str, tuple[tuple[AnyScore, float], ...]] = {
         (LeastAllocated(), 1.0),
         (PodTopologySpread("System"), 2.0),
         (InterPodAffinity(), 2.0),
+        (DynamicResources(), 2.0),
         (NodeResourcesBalancedAllocation(), 1.0),
         (ImageLocality(), 1.0),
         (VolumeBinding(), 1.0),

@@ -561,6 +561,8 @@ class Scheduler:
                 log.debug("counted resource", name=name, used=counted.used)
             case instructions.FindFinished():
                 self._finished.submit(instruction)
+            case instructions.ReleaseClaims() | instructions.FreeClaim():
+                pass  # no pod with claims gets here: the codec refuses them
             case instructions.AttemptCrashed():
                 pass  # see `_perform`
             case _:

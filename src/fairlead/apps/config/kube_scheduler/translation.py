@@ -33,12 +33,11 @@ from fairlead.plugins.registry import Registry
 _ALWAYS: tuple[Filter, ...] = (NodeEnding(), NodeCapacityType(), NodeTrusted())
 
 _LEAVE = "or use kube-scheduler for the pods that need it"
-_CLAIMS = "pods with resource claims are not supported yet; use kube-scheduler for them"
 _BIND_S = 600
 #: Settings of plugins that do not change where pods go.
 _HARMLESS_ARGS: Mapping[str, str] = {
     "DefaultPreemption": "ignored: Fairlead searches all nodes for pods to evict",
-    "DynamicResources": f"ignored: {_CLAIMS}",
+    "DynamicResources": "ignored: Fairlead limits searches by their steps, not by time",
     "VolumeBinding": f"bindTimeoutSeconds is ignored: Fairlead waits {_BIND_S} s for volumes",
 }
 
@@ -128,15 +127,9 @@ class Translator:
 
     def _missing(self, name: str, point: str) -> None:
         key = f"{self.key}.plugins.{point}"
-        if name == "DynamicResources":  # its score, too, is about claims
-            if point == "filter":
-                self.notes.append(Finding(key, f"{name}: {_CLAIMS}"))
-        else:
-            where = "here" if point == "score" else "at multiPoint"
-            text = (
-                f"{name} is not supported yet; disable it {where} if you do not need it, {_LEAVE}"
-            )
-            self.problems.append(Finding(key, text))
+        where = "here" if point == "score" else "at multiPoint"
+        text = f"{name} is not supported yet; disable it {where} if you do not need it, {_LEAVE}"
+        self.problems.append(Finding(key, text))
 
 
 def _without_dialects(filters: Iterable[Filter]) -> tuple[Filter, ...]:

@@ -1,0 +1,227 @@
+"""The GPUs that claims hold, node by node, in one ledger with everything else.
+
+A device of a GPU driver is the GPU with its UUID. While a claim holds it or a part of it, the whole
+GPU is taken for pods that do not use claims; and devices of GPUs that such pods have, or may have,
+are blocked for claims. The UUID of a device that is held is remembered: attributes may vanish with
+the slice, and the device stays held.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairlead.cluster.aspects import Aspect
+from fairlead.model.claims import AllocatedDevice, DeviceId
+from fairlead.model.device_gpus import NVIDIA, DeviceGpu, address_of, gpu_of
+from fairlead.model.devices import Device, ResourceSlice
+from fairlead.model.gpus import Gpu, GpuUse, Grant
+from fairlead.model.holders import Holder, claims_holder
+from fairlead.model.nodes import GPU
+
+if TYPE_CHECKING:
+    from fairlead.cluster.cluster import Cluster
+
+#: As many memory slices as a GPU can have: all of one that is divided.
+_ALL_SLICES = 8
+
+Grants = dict[Holder, Grant]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedGpu:
+    """A device of a node that is a GPU or a part of one."""
+
+    key: DeviceId
+    gpu: DeviceGpu
+    #: Whether counters of its pool keep its parts apart.
+    counted: bool
+
+
+class ClaimGpus:
+    """Which GPUs are held by claims. Plain storage; the functions below keep the ledger."""
+
+    def __init__(self) -> None:
+        #: Devices that claims hold, and how many results name each.
+        self._held: Counter[DeviceId] = Counter()
+        #: What is known of them, as long as they are held.
+        self._known: dict[DeviceId, DeviceGpu] = {}
+        #: Devices that are held on each node, by UUID; "": it is not known of which GPU.
+        self._on: dict[str, dict[str, set[DeviceId]]] = {}
+        #: What the ledger has of each node.
+        self.charged: dict[str, Grants] = {}
+
+    def take(self, key: DeviceId, gpu: DeviceGpu | None, node: str) -> None:
+        self._held[key] += 1
+        if self._held[key] == 1:
+            self._know(key, gpu or DeviceGpu(node, ""))
+
+    def free(self, key: DeviceId) -> str:
+        """A result names the device no more; the node that it is on."""
+        self._held[key] -= 1
+        node = self._known[key].node
+        if not self._held[key]:
+            del self._held[key]
+            self._forget(key)
+        return node
+
+    def renew(self, key: DeviceId, gpu: DeviceGpu | None) -> None:
+        """The device was published again; without its UUID, it stays what it was."""
+        if key in self._held and gpu is not None and gpu != self._known[key]:
+            self._forget(key)
+            self._know(key, gpu)
+
+    def on(self, node: str) -> dict[str, set[DeviceId]]:
+        """Devices by UUID."""
+        return self._on.get(node, {})
+
+    def __contains__(self, key: DeviceId) -> bool:
+        return key in self._held
+
+    def known(self, key: DeviceId) -> DeviceGpu:
+        return self._known[key]
+
+    def _know(self, key: DeviceId, gpu: DeviceGpu) -> None:
+        self._known[key] = gpu
+        self._on.setdefault(gpu.node, {}).setdefault(gpu.uuid, set()).add(key)
+
+    def _forget(self, key: DeviceId) -> None:
+        gpu = self._known.pop(key)
+        on = self._on[gpu.node]
+        on[gpu.uuid].discard(key)
+        if not on[gpu.uuid]:
+            del on[gpu.uuid]
+        if not on:
+            del self._on[gpu.node]
+
+
+def published(parts: Iterable[ResourceSlice]) -> Iterable[PublishedGpu]:
+    """The devices of a node that are GPUs or parts of them, as published last."""
+    ordered = sorted(parts, key=lambda part: part.generation)
+    devices = [(part, device) for part in ordered for device in part.devices]
+    addresses = _addresses(devices)
+    found: dict[DeviceId, PublishedGpu] = {}
+    for part, device in devices:
+        gpu = gpu_of(part, device, addresses)
+        if gpu is not None:
+            key = DeviceId(part.driver, part.pool, device.name)
+            found[key] = PublishedGpu(key, gpu, bool(device.form.consumes))
+    return found.values()
+
+
+def _addresses(devices: Iterable[tuple[ResourceSlice, Device]]) -> dict[str, str]:
+    """UUIDs by PCI address, of devices that publish both."""
+    found: dict[str, str] = {}
+    for part, device in devices:
+        gpu = gpu_of(part, device, {})
+        if gpu is not None and not gpu.mask and (address := address_of(device)):
+            found[address] = gpu.uuid
+    return found
+
+
+# -- the ledger ------------------------------------------------------------------------------
+
+
+def follow(
+    cluster: "Cluster", freed: Iterable[AllocatedDevice], taken: Iterable[AllocatedDevice]
+) -> None:
+    """Claims hold other devices than before."""
+    gpus, nodes = cluster.claim_gpus, set()
+    for device in taken:
+        if not device.admin_access and (node := _node_of(cluster, device)):
+            found = _find(cluster, node, device.key)
+            if found is not None or device.driver == NVIDIA:
+                gpus.take(device.key, found, node)
+                nodes.add(node)
+    for device in freed:
+        if not device.admin_access and device.key in gpus:
+            nodes.add(gpus.free(device.key))
+    for node in nodes:
+        charge(cluster, node)
+
+
+def publish(cluster: "Cluster", nodes: Iterable[str]) -> None:
+    """Slices for these nodes came, changed or went."""
+    for node in nodes:
+        held = {key for keys in cluster.claim_gpus.on(node).values() for key in keys}
+        if not held:
+            continue
+        for each in published(cluster.claims.slices_on(node)):
+            cluster.claim_gpus.renew(each.key, each.gpu)
+        charge(cluster, node)
+
+
+def charge(cluster: "Cluster", node: str) -> None:
+    """The ledger has what claims hold of the node's GPUs, and no more."""
+    row = cluster.row_of.get(node)
+    old = cluster.claim_gpus.charged.get(node, {})
+    new = {} if row is None else _grants(cluster, node)
+    if row is None or old == new:
+        return
+    columns, devices = cluster.columns, cluster.columns.devices
+    for holder in old:
+        devices.release(row, holder)
+    for holder, grant in new.items():
+        devices.occupy(row, holder, grant)
+    columns.requested[columns.resource_index[GPU], row] += _counted(new) - _counted(old)
+    cluster.claim_gpus.charged[node] = new
+    if not new:
+        del cluster.claim_gpus.charged[node]
+    cluster.changes.add(row, Aspect.DEVICES | Aspect.USAGE)
+    _mark_trust(cluster, node)
+
+
+def counted(cluster: "Cluster", node: str) -> int:
+    """How many GPUs of the node claims hold."""
+    return _counted(cluster.claim_gpus.charged.get(node, {}))
+
+
+def _counted(grants: Grants) -> int:
+    return sum(len(grant.uses) for grant in grants.values())
+
+
+def _grants(cluster: "Cluster", node: str) -> Grants:
+    """One holder for each GPU, whatever parts of it claims have."""
+    listed = {gpu.uuid: gpu for gpu in cluster.columns.devices.gpus(cluster.row_of[node])}
+    if not (listed or _serves_plugin(cluster, node)):
+        return {}
+    found: Grants = {}
+    for uuid, keys in cluster.claim_gpus.on(node).items():
+        uses = [_use(uuid, listed.get(uuid))] if uuid else [GpuUse("")] * len(keys)
+        found[claims_holder(node, uuid)] = Grant(tuple(uses))
+    return found
+
+
+def _use(uuid: str, gpu: Gpu | None) -> GpuUse:
+    if gpu is not None and gpu.mig:
+        return GpuUse(uuid, whole=False, milli=0, slices=_ALL_SLICES)
+    return GpuUse(uuid)
+
+
+def _serves_plugin(cluster: "Cluster", node: str) -> bool:
+    """Whether a device plugin offers GPUs there."""
+    found = cluster.node_named(node)
+    return found is not None and dict(found.allocatable).get(GPU, 0) > 0
+
+
+def _mark_trust(cluster: "Cluster", node: str) -> None:
+    """Nothing is placed beside a device that may be any of the GPUs."""
+    cause = f"claims on {node}"
+    if claims_holder(node, "") in cluster.claim_gpus.charged.get(node, {}):
+        cluster.distrust(node, cause)
+    else:
+        cluster.trust(cause)
+
+
+def _node_of(cluster: "Cluster", device: AllocatedDevice) -> str:
+    """NVIDIA's pools have the names of their nodes, also when no slice is there."""
+    nodes = cluster.claims.nodes_of(device.driver, device.pool)
+    single = [node for node in nodes if node]
+    if len(single) == 1:
+        return single[0]
+    return device.pool if device.driver == NVIDIA and not single else ""
+
+
+def _find(cluster: "Cluster", node: str, key: DeviceId) -> DeviceGpu | None:
+    every = published(cluster.claims.slices_on(node))
+    return next((each.gpu for each in every if each.key == key), None)

@@ -1,0 +1,95 @@
+"""Changes of resource claims and devices, logged: which nodes they concern, and whom they help."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from fairlead.cluster import claim_gpus
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.changes import ANYWHERE
+from fairlead.cluster.device_claims import ClaimChange, ClaimWrite
+from fairlead.model.claims import AllocatedDevice, ClaimObject, ResourceClaim
+from fairlead.model.devices import ResourceSlice
+
+if TYPE_CHECKING:
+    from fairlead.cluster.cluster import Cluster
+
+#: Devices that are free are of use to claims, and may be GPUs that other pods wait for.
+_FREED = Aspect.CLAIMS | Aspect.DEVICES | Aspect.USAGE
+#: A change that concerns more nodes is one that concerns all.
+_FEW = 8
+
+
+def put(cluster: "Cluster", seen: ClaimObject) -> bool:
+    """An object was seen; whether anything about it is new."""
+    change = cluster.claims.put(seen)
+    _log(cluster, seen, change)
+    if change.freed:
+        cluster.improved.add(_FREED)
+    elif change.seen and not isinstance(seen, ResourceClaim):
+        cluster.improved.add(Aspect.CLAIMS)
+    return change.seen
+
+
+def remove(cluster: "Cluster", gone: ClaimObject) -> None:
+    """An object is gone. Only devices of a claim that is gone are of use to others."""
+    nodes = _nodes_of(cluster, gone)
+    change = cluster.claims.remove(gone)
+    _log(cluster, gone, change, nodes)
+    if change.freed:
+        cluster.improved.add(_FREED)
+
+
+def assume(cluster: "Cluster", writes: Sequence[ClaimWrite], *, in_trial: bool = False) -> None:
+    """The claims are being written: what they get is held from now on."""
+    _log_devices(cluster, cluster.claims.assume(writes, in_trial=in_trial))
+
+
+def settle(cluster: "Cluster", writes: Sequence[ClaimWrite]) -> None:
+    """They are written, or are not: claims have what the API server shows."""
+    if undo(cluster, writes):
+        cluster.improved.add(_FREED)
+
+
+def undo(cluster: "Cluster", writes: Sequence[ClaimWrite]) -> bool:
+    """The same; whether devices are free now. Only views see the change."""
+    change = cluster.claims.settle(writes)
+    _log_devices(cluster, change)
+    return bool(change.freed)
+
+
+def _log(
+    cluster: "Cluster", about: ClaimObject, change: ClaimChange, before: Iterable[str] = ()
+) -> None:
+    if not change.seen:
+        return
+    _log_devices(cluster, change)
+    if isinstance(about, ResourceSlice):
+        nodes = {*before, *_nodes_of(cluster, about)}
+        for node in nodes:
+            cluster.claims.blocks.changed(node)
+        claim_gpus.publish(cluster, nodes)
+        _log_nodes(cluster, nodes)
+    elif not isinstance(about, ResourceClaim):
+        cluster.changes.add(ANYWHERE, Aspect.CLAIMS)
+
+
+def _nodes_of(cluster: "Cluster", about: ClaimObject) -> list[str]:
+    if not isinstance(about, ResourceSlice):
+        return []
+    return list(cluster.claims.nodes_of(about.driver, about.pool))
+
+
+def _log_devices(cluster: "Cluster", change: ClaimChange) -> None:
+    claim_gpus.follow(cluster, change.freed, change.taken)
+    devices: Iterable[AllocatedDevice] = (*change.freed, *change.taken)
+    pools = {(device.driver, device.pool) for device in devices}
+    _log_nodes(cluster, {node for pool in pools for node in cluster.claims.nodes_of(*pool)})
+
+
+def _log_nodes(cluster: "Cluster", nodes: set[str]) -> None:
+    if "" in nodes or len(nodes) > _FEW:
+        cluster.changes.add(ANYWHERE, Aspect.CLAIMS)
+        return
+    for row in (cluster.row_of.get(node) for node in nodes):
+        if row is not None:
+            cluster.changes.add(row, Aspect.CLAIMS)

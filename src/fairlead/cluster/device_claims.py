@@ -1,0 +1,341 @@
+"""Resource claims, the devices that drivers publish, and allocations on their way.
+
+A device is held by a claim, whatever pods use the claim: from the decision until the API server
+shows the claim without an allocation, or shows that the claim is gone. What was decided and is not
+shown yet is *in flight*. Objects come from watches and from replies to writes, so an older version
+of a claim is passed over.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar, assert_never
+
+from fairlead.claims.inventory import DeviceInventory
+from fairlead.claims.pools import PoolKey
+from fairlead.claims.usage import DeviceUsage
+from fairlead.cluster.claim_answers import KeptAnswers
+from fairlead.cluster.device_taints import tainted
+from fairlead.cluster.grouped import Grouped
+from fairlead.model.claim_uses import ClaimUse
+from fairlead.model.claims import AllocatedDevice, Allocation, ClaimObject, ResourceClaim
+from fairlead.model.devices import DeviceClass, DeviceTaintRule, ResourceSlice
+from fairlead.model.nodes import Node
+
+if TYPE_CHECKING:
+    from fairlead.cluster.claim_blocks import ClaimBlocks
+
+T = TypeVar("T")
+
+#: How often devices of one GPU are chosen twice for a pod before it is refused.
+_MOST_CLASHES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SettledUse(ClaimUse):
+    """A use of a claim as it is now. Without a key: one for all pods that ask for the same."""
+
+    claim: ResourceClaim = field(default_factory=lambda: ResourceClaim("", ""))
+    #: It was decided what the claim gets, and that is not shown yet.
+    in_flight: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimWrite:
+    """What is written for a claim before a pod that uses it is bound."""
+
+    #: As it was decided on.
+    claim: ResourceClaim
+    #: None: it is allocated already, and is only reserved for the pod.
+    allocation: Allocation | None = None
+
+
+@dataclass(slots=True)
+class InFlightAllocation:
+    """An allocation that was decided, and how many pods wait until it is written."""
+
+    claim: ResourceClaim
+    allocation: Allocation
+    pods: int = 0
+    #: It was decided in the trial under way: other members of the gang rely on it.
+    in_trial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimChange:
+    """What a change of an object changes for rules."""
+
+    #: Anything at all.
+    seen: bool
+    #: Devices that a claim held, and devices that it holds now.
+    freed: tuple[AllocatedDevice, ...] = ()
+    taken: tuple[AllocatedDevice, ...] = ()
+
+
+NO_CHANGE = ClaimChange(seen=False)
+
+
+class DeviceClaims:
+    """What rules may ask about claims. `Cluster` puts objects, and allocations in flight."""
+
+    def __init__(self) -> None:
+        self.claims: dict[str, ResourceClaim] = {}
+        self.classes: dict[str, DeviceClass] = {}
+        #: What drivers publish, with the taints of rules.
+        self.inventory = DeviceInventory()
+        #: What claims hold of it.
+        self.usage = DeviceUsage()
+        #: Devices of GPUs that are in use otherwise; set by the cluster.
+        self.blocks: ClaimBlocks
+        #: On which nodes the claims of pods can be used.
+        self.answers = KeptAnswers()
+        self._slices: dict[str, ResourceSlice] = {}
+        #: Nodes that slices of a pool are for, by driver and pool; "": of no single node.
+        self._nodes_of: dict[PoolKey, Counter[str]] = {}
+        self._on_node: Grouped[str, ResourceSlice] = Grouped()
+        self._taint_rules: dict[str, DeviceTaintRule] = {}
+        #: Devices that each claim holds, by uid.
+        self.held: dict[str, tuple[AllocatedDevice, ...]] = {}
+        #: Of these, what the API server shows.
+        self._observed: dict[str, tuple[AllocatedDevice, ...]] = {}
+        self._in_flight: dict[str, InFlightAllocation] = {}
+        #: Claims as pods that ask for the same see them, by uid; only of those not allocated.
+        self._alike: dict[str, SettledUse] = {}
+
+    # -- asking ------------------------------------------------------------------------------
+
+    def claim_of(self, use: ClaimUse) -> ResourceClaim | None:
+        return use.claim if isinstance(use, SettledUse) else self.claims.get(use.key)
+
+    def problem_with(self, use: ClaimUse) -> str:
+        """Why no pod can use the claim at the moment, in kube-scheduler's words."""
+        claim = self.claim_of(use)
+        if claim is None and not use.key:
+            return f'pod "{use.pod}": ResourceClaim not created yet'
+        if claim is None:
+            return f'could not find ResourceClaim "{use.key}"'
+        if use.owner and claim.owner != use.owner:
+            return f"ResourceClaim {claim.key} was not created for Pod {use.pod} (Pod is not owner)"
+        if claim.deleting:
+            return f'resourceclaim "{claim.name}" is being deleted'
+        return claim.problem
+
+    def pending(self, claim: ResourceClaim) -> InFlightAllocation | None:
+        """What was decided for the claim and is not shown yet."""
+        return self._in_flight.get(claim.uid) if claim.allocation is None else None
+
+    def allocation_of(self, claim: ResourceClaim) -> Allocation | None:
+        """What a pod that uses the claim relies on; None: it is to be allocated."""
+        pending = self.pending(claim)
+        return pending.allocation if pending and pending.in_trial else claim.allocation
+
+    def settled(self, uses: tuple[ClaimUse, ...]) -> tuple[ClaimUse, ...]:
+        """The uses with their claims as they are now: pods with equal ones get equal answers.
+
+        Claims that hold nothing yet are told apart only by what they ask for.
+        """
+        distinct = len({use.key for use in uses}) == len(uses)
+        return tuple(self._settled(use, distinct) for use in uses)
+
+    def _settled(self, use: ClaimUse, distinct: bool) -> ClaimUse:
+        claim = self.claims.get(use.key)
+        if claim is None:
+            return use
+        pending = self.pending(claim)
+        if claim.allocation or pending or not distinct or self.problem_with(use):
+            told = pending is not None and not pending.in_trial
+            return SettledUse(use.entry, use.key, use.pod, use.owner, claim, told)
+        found = self._alike.get(claim.uid)
+        if found is None:
+            alike = ResourceClaim("", "", requests=claim.requests, constraints=claim.constraints)
+            found = self._alike[claim.uid] = SettledUse("", "", claim=alike)
+        return found
+
+    def allocate(
+        self, node: Node, claims: Sequence[ResourceClaim]
+    ) -> tuple[Allocation, ...] | None:  # fmt: skip
+        """What each claim would get on the node; None: not all of them can be allocated there.
+
+        Raises AllocationError, and InvalidPools.
+        """
+        from fairlead.claims.allocator import Allocator  # with it comes CEL
+
+        allocator = Allocator(self.inventory, self.classes, self.usage)
+        blocked = self.blocks.on(node.name)
+        for _ in range(_MOST_CLASHES):
+            found = allocator.allocate(node.name, node.labels, claims, blocked)
+            clash = self.blocks.clash(node.name, found) if found else None
+            if clash is None:
+                return found
+            blocked |= {clash}
+        return None
+
+    # -- what the API server shows -----------------------------------------------------------
+
+    def put(self, seen: ClaimObject) -> ClaimChange:
+        """Takes in an object."""
+        match seen:
+            case ResourceClaim():
+                return self._put_claim(seen)
+            case ResourceSlice():
+                self._file(self._slices.get(seen.name), -1)
+                self._file(seen, +1)
+                changed = _put(self._slices, seen.name, seen)
+                if changed:
+                    self._publish(seen)
+                return ClaimChange(seen=changed)
+            case DeviceClass():
+                return ClaimChange(seen=_put(self.classes, seen.name, seen))
+            case DeviceTaintRule():
+                changed = _put(self._taint_rules, seen.name, seen)
+                self._taint_again()
+                return ClaimChange(seen=changed)
+            case _:
+                assert_never(seen)
+
+    def remove(self, gone: ClaimObject) -> ClaimChange:
+        """Forgets an object."""
+        match gone:
+            case ResourceClaim():
+                claim = self.claims.get(gone.key)
+                if claim is None or claim.uid != gone.uid:
+                    return NO_CHANGE
+                del self.claims[gone.key]
+                return self._observe(gone.uid, None)
+            case ResourceSlice():
+                part = self._slices.pop(gone.name, None)
+                self._file(part, -1)
+                self.inventory.remove(gone.name)
+                return ClaimChange(seen=part is not None)
+            case DeviceClass():
+                return ClaimChange(seen=self.classes.pop(gone.name, None) is not None)
+            case DeviceTaintRule():
+                known = self._taint_rules.pop(gone.name, None)
+                self._taint_again()
+                return ClaimChange(seen=known is not None)
+            case _:
+                assert_never(gone)
+
+    def _put_claim(self, seen: ResourceClaim) -> ClaimChange:
+        known = self.claims.get(seen.key)
+        if known is not None and known.uid == seen.uid and _is_older(seen, known):
+            return NO_CHANGE
+        if known == seen:
+            self.claims[seen.key] = seen
+            return NO_CHANGE
+        self.claims[seen.key] = seen
+        before = NO_CHANGE
+        if known is not None and known.uid != seen.uid:
+            before = self._observe(known.uid, None)
+        now = self._observe(seen.uid, seen.allocation)
+        return ClaimChange(seen=True, freed=(*before.freed, *now.freed), taken=now.taken)
+
+    def _observe(self, uid: str, allocation: Allocation | None) -> ClaimChange:
+        if allocation is None:
+            self._observed.pop(uid, None)
+        else:
+            self._observed[uid] = allocation.devices
+        return self._hold(uid)
+
+    def nodes_of(self, driver: str, pool: str) -> Collection[str]:
+        """Nodes that can use devices of the pool; "": others, too."""
+        return self._nodes_of.get((driver, pool), {}).keys()
+
+    def slices_on(self, node: str) -> Iterable[ResourceSlice]:
+        """Slices with devices of this node alone."""
+        return self._on_node.of(node).values()
+
+    def _file(self, part: ResourceSlice | None, sign: int) -> None:
+        if part is None:
+            return
+        if part.nodes.node_name and sign > 0:
+            self._on_node.put(part.nodes.node_name, part.name, part)
+        elif part.nodes.node_name:
+            self._on_node.drop(part.nodes.node_name, part.name)
+        key = part.driver, part.pool
+        counts = self._nodes_of.setdefault(key, Counter())
+        node = "" if part.counter_sets else part.nodes.node_name
+        counts[node] += sign
+        if not counts[node]:
+            del counts[node]
+        if not counts:
+            del self._nodes_of[key]
+
+    def _publish(self, part: ResourceSlice) -> None:
+        behaviour = self.inventory.behaviour
+        self.inventory.put(tainted(part, self._taint_rules.values(), behaviour))
+
+    def _taint_again(self) -> None:
+        for part in self._slices.values():
+            self._publish(part)
+
+    # -- what is in flight -------------------------------------------------------------------
+
+    def assume(self, writes: Iterable[ClaimWrite], *, in_trial: bool) -> ClaimChange:
+        """A pod relies on these allocations; those that are new are held from now on."""
+        taken: list[AllocatedDevice] = []
+        for claim, allocation in _allocated(writes):
+            found = self._in_flight.get(claim.uid)
+            if found is None:
+                found = InFlightAllocation(claim, allocation, in_trial=in_trial)
+                self._in_flight[claim.uid] = found
+                taken += self._hold(claim.uid).taken
+            found.pods += 1
+        return ClaimChange(seen=True, taken=tuple(taken))
+
+    def settle(self, writes: Iterable[ClaimWrite]) -> ClaimChange:
+        """A pod relies on them no more: what the API server has shown counts."""
+        freed: list[AllocatedDevice] = []
+        for claim, _ in _allocated(writes):
+            found = self._in_flight.get(claim.uid)
+            if found is None:
+                continue
+            found.pods -= 1
+            if not found.pods:
+                del self._in_flight[claim.uid]
+                freed += self._hold(claim.uid).freed
+        return ClaimChange(seen=True, freed=tuple(freed))
+
+    def commit(self, writes: Iterable[ClaimWrite]) -> None:
+        """They were decided in a trial that has become the decision."""
+        for claim, _ in _allocated(writes):
+            if found := self._in_flight.get(claim.uid):
+                found.in_trial = False
+
+    def _hold(self, uid: str) -> ClaimChange:
+        """Holds what the claim has, as observed and in flight, and no more."""
+        old, new = self.held.get(uid, ()), self._devices_of(uid)
+        self._alike.pop(uid, None)
+        if new:
+            self.held[uid] = new
+        else:
+            self.held.pop(uid, None)
+        freed = tuple(device for device in old if device not in new)
+        taken = tuple(device for device in new if device not in old)
+        self.usage.release(Allocation(freed))
+        self.usage.hold(Allocation(taken))
+        return ClaimChange(True, freed, taken)
+
+    def _devices_of(self, uid: str) -> tuple[AllocatedDevice, ...]:
+        """A share has a name of its own only after it is written."""
+        observed, found = self._observed.get(uid, ()), self._in_flight.get(uid)
+        if found is None:
+            return observed
+        shown = {(device.request, device.key) for device in observed}
+        decided = found.allocation.devices
+        return (*observed, *(each for each in decided if (each.request, each.key) not in shown))
+
+
+def _allocated(writes: Iterable[ClaimWrite]) -> list[tuple[ResourceClaim, Allocation]]:
+    return [(write.claim, write.allocation) for write in writes if write.allocation is not None]
+
+
+def _is_older(seen: ResourceClaim, known: ResourceClaim) -> bool:
+    new, old = seen.version, known.version
+    return new.isdigit() and old.isdigit() and int(new) < int(old)
+
+
+def _put(table: dict[str, T], key: str, new: T) -> bool:
+    changed = table.get(key) != new
+    table[key] = new
+    return changed

@@ -1,0 +1,65 @@
+"""Pods whose resource claims cannot be used yet: they are gated, without an event or a condition.
+
+A claim may be missing, on its way from a template, being deleted, or of another pod. The gate is
+one of the pod as far as the queue is concerned, and is lifted when the claims have changed.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.grouped import Grouped
+from fairlead.engine.gangs import member_of
+from fairlead.model.claims import ClaimObject, ResourceClaim
+from fairlead.model.pods import Pod
+from fairlead.queue.entries import Pool
+from fairlead.queue.queue import SchedulingQueue
+
+#: In place of the name of a scheduling gate.
+GATE = "DynamicResources"
+
+Put = Callable[[Pod, float], None]
+
+
+class ClaimGates:
+    """Which pending pods use which claims."""
+
+    def __init__(self, cluster: Cluster, queue: SchedulingQueue, put: Put) -> None:
+        """`put` gives the queue a pod that has changed."""
+        self._cluster = cluster
+        self._queue = queue
+        self._put = put
+        #: Uids of pending pods, by the key of a claim.
+        self._users: Grouped[str, None] = Grouped()
+
+    def gated(self, pod: Pod) -> Pod:
+        """The pod with the gate that it needs now; its claims are followed from now on."""
+        for use in pod.request.claims:
+            self._users.put(use.key, pod.uid, None)
+        state = self._cluster.claims
+        others = tuple(gate for gate in pod.gates if gate != GATE)
+        blocked = any(state.problem_with(use) for use in pod.request.claims)
+        return replace(pod, gates=(*others, GATE) if blocked else others)
+
+    def forget(self, pod: Pod) -> None:
+        """The pod is pending no more."""
+        for use in pod.request.claims:
+            self._users.drop(use.key, pod.uid)
+
+    def seen(self, about: ClaimObject, now: float) -> None:
+        """A claim has changed: pods that use it may be tried, or may not any more."""
+        if not isinstance(about, ResourceClaim) or about.key not in self._users:
+            return
+        for uid in list(self._users.of(about.key)):
+            self._look_at(uid, now)
+
+    def _look_at(self, uid: str, now: float) -> None:
+        entry = self._queue.get(uid)
+        if entry is None:
+            return
+        pod = member_of(entry, uid)
+        gated = self.gated(pod)
+        if gated.gates != pod.gates:
+            self._put(gated, now)
+        elif entry.pool is Pool.WAITING:
+            self._queue.wake(entry, "ResourceClaimUpdate", now=now)

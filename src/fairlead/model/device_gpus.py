@@ -1,0 +1,61 @@
+"""Which GPU a device of a driver is, or is a part of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from re import compile as pattern
+
+from fairlead.model.devices import AttributeValue, Device, ResourceSlice
+
+NVIDIA = "gpu.nvidia.com"
+#: Under which names drivers publish the PCI address of a device; the part after the domain.
+_ADDRESSES = ("pciBusID", "pciAddress", "pciAddr")
+_PLACE = pattern(r"memory-?[sS]lice-?(\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceGpu:
+    """A GPU by UUID. A slice of MIG has a place on it: its memory slices, as bits."""
+
+    node: str
+    uuid: str
+    #: 0: the whole GPU, or the place is not known.
+    mask: int = 0
+
+
+def gpu_of(part: ResourceSlice, device: Device, by_address: Mapping[str, str]) -> DeviceGpu | None:
+    """The GPU of a device; None: it is of no GPU, or it is not known which.
+
+    `by_address` has the UUIDs of GPUs of the node by PCI address: drivers other than NVIDIA's
+    publish the address only.
+    """
+    node = part.nodes.node_name
+    if not node:
+        return None
+    attributes = dict(device.attributes)
+    if part.driver == NVIDIA:
+        uuid = _text(attributes, "parentUUID") or _text(attributes, "uuid")
+        if uuid:
+            return DeviceGpu(node, uuid, _mask(device) if "parentUUID" in attributes else 0)
+    found = by_address.get(address_of(device))
+    return DeviceGpu(node, found) if found else None
+
+
+def address_of(device: Device) -> str:
+    """Its PCI address; empty if it publishes none."""
+    for name, value in device.attributes:
+        if name.rpartition("/")[2] in _ADDRESSES and isinstance(value, str):
+            return value.lower()
+    return ""
+
+
+def _text(attributes: Mapping[str, AttributeValue], name: str) -> str:
+    value = attributes.get(name) or attributes.get(f"{NVIDIA}/{name}")
+    return value if isinstance(value, str) else ""
+
+
+def _mask(device: Device) -> int:
+    """The memory slices that it consumes, or that its capacity names."""
+    used = {name for use in device.form.consumes for name, amount in use.counters if amount}
+    used |= {name for name, _ in device.form.capacity}
+    found = (_PLACE.search(name) for name in used)
+    return sum(1 << int(match.group(1)) for match in found if match and int(match.group(1)) < 64)

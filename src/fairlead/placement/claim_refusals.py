@@ -1,0 +1,45 @@
+"""What becomes of the claims of a pod that no node fits: one of them may be deallocated.
+
+This is what kube-scheduler's plugin does before others are evicted. A claim that is allocated where
+the pod cannot go is freed if no other pod uses it, one in each attempt.
+"""
+
+from dataclasses import replace
+
+from fairlead.cluster.claim_outlook import AWAY, claims_of, elsewhere, told
+from fairlead.cluster.cluster import Cluster
+from fairlead.model.claims import ResourceClaim
+from fairlead.model.pods import Pod
+from fairlead.placement.preempt import NEVER, NOT_HELPFUL
+from fairlead.placement.scope import Scope
+from fairlead.placement.verdicts import FREED, NOT_FREED, Refused, unavailable
+from fairlead.placement.views import View
+from fairlead.plugins.dynamic_resources import DynamicResources
+
+
+def with_claims(
+    refused: Refused, pod: Pod, view: View, filters: int, cluster: Cluster, scope: Scope
+) -> Refused:
+    """The refusal of a pod with claims; `filters` come before that of claims."""
+    if view.pre_filter_message:
+        if not isinstance(view.pre_filter_rule, DynamicResources):
+            return refused
+        nodes = refused.nodes
+        text = unavailable(nodes, {NOT_HELPFUL: nodes}) if pod.preempts else NEVER
+        return replace(refused, no_eviction=text, behaviour=cluster.behaviour)
+    claim = _freed(pod, view, filters, cluster, scope)
+    return replace(refused, frees=claim, claim_note=FREED if claim else NOT_FREED)
+
+
+def _freed(
+    pod: Pod, view: View, filters: int, cluster: Cluster, scope: Scope
+) -> ResourceClaim | None:
+    """The first claim that is of no use on a node that would do otherwise."""
+    nodes, uses = cluster.nodes, view.request.claims
+    asked = scope.rows() & view.allowed[:filters].all(axis=0)
+    away = nodes.only(asked & (told(uses, nodes) == AWAY))
+    if not len(away):
+        return None
+    claims = claims_of(uses, cluster.claims) or ()
+    unused = (each for each in claims if {user.uid for user in each.reserved_for} <= {pod.uid})
+    return next((each for each in unused if elsewhere(each, away).any()), None)

@@ -1,0 +1,341 @@
+"""Pods with resource claims in the engine: which devices they get, and when these are free."""
+
+from dataclasses import replace
+
+from builders import a_node, an_engine, decide, see
+from claim_objects import (
+    GPU_CLASS,
+    a_claim,
+    a_claim_user,
+    a_claiming_pod,
+    a_device,
+    a_slice,
+    an_allocation,
+    on_node,
+)
+from fairlead.engine import events
+from fairlead.engine.engine import Engine
+from fairlead.engine.instructions import (
+    AnnounceFailure,
+    AnnounceScheduled,
+    Bind,
+    FreeClaim,
+    Prepare,
+)
+from fairlead.model.claims import ClaimObject, DeviceNeed, DeviceRequest, ResourceClaim
+from fairlead.model.devices import DeviceClass
+from fairlead.model.pods import Pod
+from fairlead.plugins.claim_step import ClaimStep
+from fairlead.queue.entries import Pool
+
+
+def show(engine: Engine, *objects: ClaimObject, now: float = 0.0) -> None:
+    for each in objects:
+        engine.handle(events.ClaimObjectSeen(each), now=now)
+
+
+def engine_with(*objects: ClaimObject, nodes: tuple[str, ...] = ("n1", "n2")) -> Engine:
+    engine = an_engine(*(a_node(name, gpus=0) for name in nodes))
+    show(engine, GPU_CLASS, *objects)
+    return engine
+
+
+def prepared(made: list[object]) -> tuple[Prepare, ClaimStep]:
+    (asked,) = made
+    assert isinstance(asked, Prepare), made
+    (step,) = asked.steps
+    assert isinstance(step, ClaimStep)
+    return asked, step
+
+
+def devices_of(step: ClaimStep) -> list[list[str]]:
+    return [
+        [device.device for device in write.allocation.devices] if write.allocation else []
+        for write in step.writes
+    ]
+
+
+def written(step: ClaimStep, pod: Pod, version: str = "10") -> list[ResourceClaim]:
+    """The claims as they are after the step."""
+    return [
+        replace(
+            write.claim,
+            allocation=write.allocation or write.claim.allocation,
+            reserved_for=(*write.claim.reserved_for, a_claim_user(pod)),
+            version=version,
+        )
+        for write in step.writes
+    ]
+
+
+def carry_out(engine: Engine, asked: Prepare, step: ClaimStep, now: float = 1.0) -> list[object]:
+    show(engine, *written(step, asked.pod), now=now)
+    return [*engine.handle(events.Prepared(asked.pod.uid), now=now)]
+
+
+def bind(engine: Engine, pod: Pod, now: float = 1.0) -> str:
+    """Places the pod, writes its claims and its bind, and returns its node."""
+    see(engine, pod, now=now)
+    asked, step = prepared(decide(engine, now=now))
+    (told,) = carry_out(engine, asked, step, now=now)
+    assert isinstance(told, Bind)
+    (done,) = engine.handle(events.BindDone(pod.uid), now=now)
+    assert isinstance(done, AnnounceScheduled)
+    see(engine, replace(pod, node=told.node), now=now)
+    return told.node
+
+
+def test_a_claim_is_allocated_before_its_pod_is_bound() -> None:
+    engine = engine_with(a_slice("n2", "gpu-0", "gpu-1"), a_claim())
+    pod = a_claiming_pod("p", "c")
+    see(engine, pod)
+
+    asked, step = prepared(decide(engine))
+
+    assert (asked.pod, asked.node) == (pod, "n2")
+    (write,) = step.writes
+    assert write.claim == a_claim()
+    assert write.allocation == an_allocation("n2", "gpu-0")
+    assert carry_out(engine, asked, step) == [Bind(pod, "n2")]
+
+
+def test_a_device_in_flight_goes_to_no_other_claim() -> None:
+    engine = engine_with(a_slice("n1", "gpu-0", "gpu-1"), a_claim("a"), a_claim("b"), a_claim("c"))
+    pods = [a_claiming_pod(name, name) for name in ("a", "b", "c")]
+    see(engine, *pods)
+
+    first, second, third = decide(engine)
+
+    assert devices_of(prepared([first])[1]) == [["gpu-0"]]
+    assert devices_of(prepared([second])[1]) == [["gpu-1"]]
+    assert isinstance(third, AnnounceFailure)
+    assert third.message.startswith("0/2 nodes are available: 2 cannot allocate all claims.")
+
+
+def test_devices_are_free_when_the_claim_is_deallocated() -> None:
+    engine = engine_with(a_slice("n1", "gpu-0"), a_claim("a"), a_claim("b"))
+    first, second = a_claiming_pod("first", "a"), a_claiming_pod("second", "b")
+    bind(engine, first)
+    see(engine, second)
+    (refused,) = decide(engine, now=2.0)
+    assert isinstance(refused, AnnounceFailure)
+
+    engine.handle(events.PodGone(first), now=3.0)
+    assert decide(engine, now=3.0) == [], "the claim holds the device, not the pod"
+    show(engine, a_claim("a", version="11"), now=4.0)
+
+    _, step = prepared(decide(engine, now=30.0))
+    assert devices_of(step) == [["gpu-0"]]
+
+
+def test_a_claim_that_is_gone_holds_nothing() -> None:
+    held = a_claim("a", allocation=an_allocation("n1", "gpu-0"))
+    engine = engine_with(a_slice("n1", "gpu-0"), held, a_claim("b"))
+    pod = a_claiming_pod("p", "b")
+    see(engine, pod)
+    (refused,) = decide(engine)
+    assert isinstance(refused, AnnounceFailure)
+
+    engine.handle(events.ClaimObjectGone(held), now=1.0)
+
+    prepared(decide(engine, now=30.0))
+
+
+def test_a_second_pod_follows_the_claim_to_its_node() -> None:
+    engine = engine_with(a_slice("n1", "gpu-0"), a_slice("n2", "gpu-0"), a_claim())
+    node = bind(engine, a_claiming_pod("first", "c"))
+    other = a_claiming_pod("second", "c")
+    see(engine, other, now=2.0)
+
+    asked, step = prepared(decide(engine, now=2.0))
+
+    assert asked.node == node
+    (write,) = step.writes
+    assert write.allocation is None, "it is allocated already"
+
+
+def test_a_claim_in_flight_keeps_other_pods_waiting() -> None:
+    engine = engine_with(a_slice("n1", "gpu-0"), a_claim())
+    first, second = a_claiming_pod("first", "c"), a_claiming_pod("second", "c")
+    see(engine, first, second)
+
+    asked, refused = decide(engine)
+
+    assert isinstance(refused, AnnounceFailure)
+    expected = "resource claim default/c is in the process of being allocated"
+    assert refused.message.startswith(f"0/2 nodes are available: {expected}.")
+    carry_out(engine, *prepared([asked]))
+    (again,) = decide(engine, now=30.0)
+    assert isinstance(again, Prepare)
+    assert again.pod == second
+
+
+def test_a_failed_step_frees_what_it_had_in_flight() -> None:
+    engine = engine_with(a_slice("n1", "gpu-0"), a_claim("a"), a_claim("b"))
+    pod, other = a_claiming_pod("p", "a"), a_claiming_pod("other", "b")
+    see(engine, pod)
+    decide(engine)
+    see(engine, other, now=1.0)
+    (refused,) = decide(engine, now=1.0)
+    assert isinstance(refused, AnnounceFailure)
+
+    engine.handle(events.PrepareFailed(pod.uid, "no"), now=2.0)
+
+    made = decide(engine, now=30.0)
+    assert [each.pod.name for each in made if isinstance(each, Prepare)] == ["other"]
+
+
+def test_a_pod_whose_claim_is_missing_is_gated_in_silence() -> None:
+    engine = engine_with(a_slice("n1", "gpu-0"))
+    pod = a_claiming_pod("p", "c")
+
+    assert see(engine, pod) == []
+    assert decide(engine) == []
+    assert engine.queue.counts()[Pool.GATED] == 1
+
+    show(engine, a_claim(), now=1.0)
+    prepared(decide(engine, now=1.0))
+
+
+def test_a_claim_that_is_deleted_gates_its_pod_again() -> None:
+    engine = engine_with(a_claim())
+    pod = a_claiming_pod("p", "c")
+    see(engine, pod)
+    show(engine, a_claim(deleting=True), now=1.0)
+
+    assert decide(engine, now=1.0) == []
+    assert engine.queue.counts()[Pool.GATED] == 1
+
+
+def test_a_class_that_does_not_exist_is_named() -> None:
+    engine = an_engine(a_node("n1"))
+    show(engine, a_claim())
+    see(engine, a_claiming_pod("p", "c"))
+
+    (refused,) = decide(engine)
+
+    assert isinstance(refused, AnnounceFailure)
+    expected = "0/1 nodes are available: request r: device class gpu does not exist."
+    assert refused.message.startswith(expected)
+    show(engine, GPU_CLASS, a_slice("n1", "gpu-0"), now=1.0)
+    prepared(decide(engine, now=30.0))
+
+
+def test_an_allocation_for_other_nodes_is_named() -> None:
+    gone = replace(an_allocation("n9", "gpu-0"), node_terms=on_node("n9"))
+    engine = engine_with(a_claim(allocation=gone))
+    see(engine, a_claiming_pod("p", "c"))
+
+    made = decide(engine)
+
+    failure = made[0]
+    assert isinstance(failure, AnnounceFailure)
+    assert "2 resourceclaim not available on the node" in failure.message
+
+
+def test_an_older_version_of_a_claim_is_passed_over() -> None:
+    held = a_claim("a", allocation=an_allocation("n1", "gpu-0"), version="10")
+    engine = engine_with(a_slice("n1", "gpu-0"), held, a_claim("b"))
+    show(engine, a_claim("a", version="9"))
+    see(engine, a_claiming_pod("p", "b"))
+
+    (refused,) = decide(engine)
+
+    assert isinstance(refused, AnnounceFailure)
+
+
+def test_a_claim_that_is_of_no_use_where_it_is_is_freed() -> None:
+    gone = a_claim(allocation=an_allocation("n9", "gpu-0"))
+    engine = engine_with(gone, a_slice("n1", "gpu-0"))
+    pod = a_claiming_pod("p", "c")
+    see(engine, pod)
+
+    failure, freed = decide(engine)
+
+    assert freed == FreeClaim(pod, gone)
+    assert isinstance(failure, AnnounceFailure)
+    assert failure.message == (
+        "0/2 nodes are available: 2 resourceclaim not available on the node. "
+        "deallocation of ResourceClaim completed, preemption: 0/2 nodes are available: "
+        "2 Preemption is not helpful for scheduling."
+    )
+    show(engine, a_claim(version="2"), now=1.0)
+    prepared(decide(engine, now=30.0))
+
+
+def test_a_claim_of_another_pod_is_not_freed() -> None:
+    other = a_claiming_pod("other", "c")
+    used = a_claim(allocation=an_allocation("n9", "gpu-0"), reserved_for=(a_claim_user(other),))
+    engine = engine_with(used)
+    pod = a_claiming_pod("p", "c")
+    see(engine, pod)
+
+    (failure,) = decide(engine)
+
+    assert isinstance(failure, AnnounceFailure)
+    assert "still not schedulable, preemption: " in failure.message
+    show(engine, replace(used, reserved_for=()), now=1.0)
+    assert any(isinstance(made, FreeClaim) for made in decide(engine, now=30.0)), "unused now"
+
+
+def test_the_words_of_a_pre_filter_about_claims() -> None:
+    engine = an_engine(a_node("n1"))
+    show(engine, a_claim())
+    see(engine, a_claiming_pod("p", "c"))
+
+    (refused,) = decide(engine)
+
+    assert isinstance(refused, AnnounceFailure)
+    assert refused.message == (
+        "0/1 nodes are available: request r: device class gpu does not exist. "
+        "no new claims to deallocate, preemption: 0/1 nodes are available: "
+        "1 Preemption is not helpful for scheduling."
+    )
+
+
+def test_an_error_on_one_node_stops_the_attempt_on_all() -> None:
+    selector = "device.attributes['gpu.nvidia.com'].colour == 'red'"
+    named = a_device("gpu-0", colour="red")
+    engine = engine_with(a_slice("n1", named), a_slice("n2", "gpu-0"))
+    need = DeviceNeed("gpu", (selector,))
+    show(engine, a_claim(requests=(DeviceRequest("r", need),)))
+    see(engine, a_claiming_pod("p", "c"))
+
+    (told,) = decide(engine)
+
+    assert isinstance(told, AnnounceFailure)
+    assert told.reason == "SchedulerError"
+    assert told.message.startswith('running "DynamicResources" filter plugin: claim default/c')
+    assert "no such key: colour" in told.message
+    assert engine.queue.counts()[Pool.BACKOFF] == 1
+
+
+def test_a_node_that_another_filter_refuses_is_not_asked() -> None:
+    selector = "device.attributes['gpu.nvidia.com'].colour == 'red'"
+    named = a_device("gpu-0", colour="red")
+    engine = engine_with(a_slice("n1", named), a_slice("n2", "gpu-0"))
+    engine.handle(events.NodeSeen(a_node("n2", gpus=0, unschedulable=True)), now=0.0)
+    show(engine, a_claim(requests=(DeviceRequest("r", DeviceNeed("gpu", (selector,))),)))
+    see(engine, a_claiming_pod("p", "c"))
+
+    asked, _ = prepared(decide(engine))
+
+    assert asked.node == "n1"
+
+
+def test_a_node_with_an_earlier_alternative_is_better() -> None:
+    colour = "device.attributes['gpu.nvidia.com'].colour"
+    red, blue = (DeviceClass(name, (f"{colour} == '{name}'",)) for name in ("red", "blue"))
+    engine = an_engine(*(a_node(name) for name in ("n1", "n2")), profile="default-scheduler")
+    show(engine, red, blue, a_slice("n1", a_device("d", colour="blue")))
+    show(engine, a_slice("n2", a_device("d", colour="red")))
+    needs = (DeviceNeed("red", name="a"), DeviceNeed("blue", name="b"))
+    show(engine, a_claim(requests=(DeviceRequest("r", first_available=needs),)))
+    see(engine, a_claiming_pod("p", "c"))
+
+    asked, step = prepared(decide(engine))
+
+    assert asked.node == "n2"
+    (write,) = step.writes
+    assert write.allocation is not None
+    assert [device.request for device in write.allocation.devices] == ["r/a"]
