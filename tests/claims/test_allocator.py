@@ -236,3 +236,25 @@ def test_counter_slices_for_all_nodes_count_among_the_slices_of_a_node_in_1_37()
     every = DeviceNodes(all_nodes=True)
     inventory.put(_slice("n", name="n-1", nodes=every, counter_sets=sets))
     assert Allocator(inventory, CLASSES, DeviceUsage()).allocate("n", {}, [_claim(1)]) is None
+
+
+def test_more_slices_than_counters_allow_are_refused_without_a_search() -> None:
+    """56 slices fit on eight GPUs, and there are as many ways to try 57."""
+    slots = [f"slot-{index}" for index in range(7)]
+    sets = tuple(CounterSet(f"gpu-{gpu}", tuple((slot, 1) for slot in slots)) for gpu in range(8))
+    devices = [
+        _device(f"{gpu}-{kind}-{slot}", consumes=(CounterSet(f"gpu-{gpu}", ((slot, 1),)),))
+        for gpu in range(8)
+        for kind in "ab"
+        for slot in slots
+    ]
+    _, _, allocator = _world(
+        _slice("n", *devices, slice_count=2),
+        _slice("n", name="n-1", slice_count=2, counter_sets=sets),
+    )
+    found = _names(allocator.allocate("n", {}, [_claim(28, name="c"), _claim(28, name="d")]))
+    assert found is not None
+    assert len(found) == 56
+    allocator.steps = 0
+    assert allocator.allocate("n", {}, [_claim(28, name="c"), _claim(29, name="d")]) is None
+    assert allocator.steps == 0

@@ -1,9 +1,15 @@
 """Counters that devices of a pool share: what is left, and what a search has chosen of it."""
 
+from collections import defaultdict
+from collections.abc import Sequence
+
 from fairlead.claims.pools import CounterKey, Counters, DeviceCandidate, DevicePool, PoolKey
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.claims import DeviceId
 from fairlead.model.devices import DeviceForm, Exact
+
+#: So that what is computed in floats is not less than it should be.
+_ROUNDING = 1e-6
 
 
 class PoolCounters:
@@ -15,6 +21,41 @@ class PoolCounters:
         self._chosen: dict[CounterKey, Exact] = {}
         #: With amounts below zero, or too much consumed, counters of others matter, too.
         self._all_matter = pool.has_odd_uses or min(self._left.values(), default=0) < 0
+
+    def could_take(self, form: DeviceForm) -> bool:
+        """Whether there is enough left for the device alone."""
+        if self._all_matter:
+            return True
+        return all(self._left[key] >= amount for key, amount in self._pool.uses(form))
+
+    def most(self, forms: Sequence[DeviceForm]) -> int:
+        """An upper bound for how many of the devices can be chosen together."""
+        if self._all_matter:
+            return len(forms)
+        by_set: defaultdict[str, list[DeviceForm]] = defaultdict(list)
+        for form in forms:
+            by_set[form.consumes[0].name].append(form)
+        return sum(self._most_of(name, each) for name, each in by_set.items())
+
+    def _most_of(self, name: str, forms: list[DeviceForm]) -> int:
+        """Of devices that consume the same set.
+
+        Each counter that is consumed counts for one, and a device for the parts that it takes of
+        them: so many of the smallest devices would take all. Also by each counter alone.
+        """
+        parts = [self._parts(name, form) for form in forms]
+        known = {key for each in parts for key in each}
+        smallest = [min(each.get(key, 0.0) for each in parts) for key in known]
+        smallest.append(min(sum(each.values()) for each in parts) / max(1, len(known)))
+        return min(int(1 / part + _ROUNDING) if part > 0 else len(forms) for part in smallest)
+
+    def _parts(self, name: str, form: DeviceForm) -> dict[CounterKey, float]:
+        """Which part of what is left of each counter the device takes."""
+        return {
+            key: float(amount / self._left[key])
+            for key, amount in self._pool.uses(form)
+            if key[0] == name and amount > 0
+        }
 
     def take(self, form: DeviceForm) -> bool:
         """Choose the device, if there is enough left for it."""
@@ -68,3 +109,19 @@ class SearchCounters:
         if known is None:
             known = self._pools[key] = PoolCounters(candidate.pool, self._usage)
         return known
+
+    def most(self, candidates: Sequence[DeviceCandidate]) -> int:
+        """An upper bound for how many of the devices can be chosen together."""
+        by_pool: defaultdict[PoolKey, list[DeviceCandidate]] = defaultdict(list)
+        for each in candidates:
+            if each.device.form.consumes:
+                by_pool[each.pool.key].append(each)
+        counted = sum(len(each) for each in by_pool.values())
+        return (
+            len(candidates)
+            - counted
+            + sum(
+                self.of(each[0]).most([candidate.device.form for candidate in each])
+                for each in by_pool.values()
+            )
+        )

@@ -1,5 +1,6 @@
 """Which devices a search tries for a request, as far as that is known before the search."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from fairlead.claims.capacity import Amounts
@@ -74,10 +75,28 @@ class CandidateField:
             for request in claim
         ):
             return True
+        if self._is_beyond_counters():
+            return True
         return any(
             isinstance(constraint, MatchConstraint) and self._has_no_value(number, constraint)
             for number, constraints in enumerate(self._state.constraints)
             for constraint in constraints
+        )
+
+    def _is_beyond_counters(self) -> bool:
+        """Equal requests need more devices than shared counters allow."""
+        if self._preparation.of_node.has_shares:
+            return False
+        totals: Counter[int] = Counter()
+        lists: dict[int, list[DeviceCandidate]] = {}
+        for wanted in (request[0] for claim in self._requests for request in claim):
+            if wanted.every is None and not wanted.alternative and not wanted.need.admin_access:
+                found = self._lists[id(wanted)]
+                lists[id(found)] = found
+                totals[id(found)] += wanted.count
+        return any(
+            count > 1 and count > self._state.counters.most(lists[key])
+            for key, count in totals.items()
         )
 
     def _has_no_value(self, claim: int, constraint: MatchConstraint) -> bool:
@@ -138,7 +157,8 @@ class CandidateField:
                 return False
             kind = wanted.kind, wanted.need.admin_access
             if kind not in same:
-                same[kind] = usable if wanted.need.admin_access else self._free(usable)
+                free = usable if wanted.need.admin_access else self._free(usable)
+                same[kind] = self._with_counters(free)
             self._lists[id(wanted)] = same[kind]
         return True
 
@@ -147,6 +167,19 @@ class CandidateField:
         if not blocked:
             return [each for each in usable if each.key not in whole]
         return [each for each in usable if each.key not in whole and each.key not in blocked]
+
+    def _with_counters(self, free: list[DeviceCandidate]) -> list[DeviceCandidate]:
+        """Without devices that claims leave too little for; shares may need nothing more."""
+        if not any(pool.consumers for pool in self._preparation.of_node.pools):
+            return free
+        counters = self._state.counters
+        return [
+            each
+            for each in free
+            if not each.device.form.consumes
+            or each.device.form.shareable
+            or counters.of(each).could_take(each.device.form)
+        ]
 
     def _usable(self, wanted: WantedDevices) -> list[DeviceCandidate] | None:
         """Whether in use or not; None: some device is an error."""

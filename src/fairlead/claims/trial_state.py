@@ -54,7 +54,7 @@ class TrialState:
         self.choices: list[list[Choice]] = [[] for _ in constraints]
         self._chosen: dict[DeviceId, set[int]] = {}
         self._shares: dict[DeviceId, _Shares] = {}
-        self._counters = SearchCounters(usage)
+        self.counters = SearchCounters(usage)
 
     def is_taken(self, claim: int, wanted: WantedDevices, key: DeviceId) -> bool:
         """The device is in use; with admin access: chosen for the same claim."""
@@ -85,7 +85,7 @@ class TrialState:
         amounts = wanted.amounts(form, self.rules)
         choice = Choice(wanted, candidate, amounts or ())
         if form.consumes and not (form.shareable and self._is_shared(key)):
-            if not self._counters.of(candidate).take(form):
+            if not self.counters.of(candidate).take(form):
                 return False
             choice.took_counters = True
         if (
@@ -154,4 +154,4 @@ class TrialState:
         for constraint in reversed(choice.constraints):
             constraint.remove(choice.wanted.request)
         if choice.took_counters:
-            self._counters.of(choice.candidate).give_back(choice.candidate.device.form)
+            self.counters.of(choice.candidate).give_back(choice.candidate.device.form)
