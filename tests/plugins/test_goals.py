@@ -11,7 +11,7 @@ from fairlead.apps.config.profiles import aiming, built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import FiguresSeen, NodeSeen
-from fairlead.engine.instructions import Bind
+from fairlead.engine.instructions import Bind, Decided
 from fairlead.model.errors import ConfigError
 from fairlead.model.goals import GoalUnit
 from fairlead.model.node_figures import NAME, Figure, FigureList, FigureRule, SeenFigures
@@ -180,3 +180,12 @@ def test_a_goal_of_the_user_is_loaded_from_a_file(tmp_path: object) -> None:
     for name in "ab":
         engine.handle(NodeSeen(a_node(name, gpus=1)), now=0.0)
     assert placed(engine) == "b"
+
+
+def test_the_record_of_a_decision_has_what_each_goal_counted() -> None:
+    engine = an_engine(Goals((level(PodCost()), level(Watts()))), a_node("a", gpus=4))
+    engine.keeps_records = True
+    engine.handle(FiguresSeen(figures(a=8.0)), now=0.0)
+    see(engine, a_pod("p", gpus=1))
+    (decided,) = [each for each in decide(engine) if isinstance(each, Decided)]
+    assert [each.text for each in decided.record.goals] == ["Cost 2 money/h", "Watts 0 W"]

@@ -9,7 +9,6 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.goals import GoalCount, GoalOption, GoalReport
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.place import Placement
-from fairlead.placement.profile import Profile
 from fairlead.placement.views import REFUSED
 from fairlead.plugins.goals import Goals
 
@@ -19,13 +18,9 @@ _MOST_PARETO = 3
 Counts = npt.NDArray[np.float64]  # (goals, nodes)
 
 
-def goals_in(profile: Profile) -> Goals | None:
-    return next((score for score, _ in profile.scores if isinstance(score, Goals)), None)
-
-
 def goal_report(placement: Placement, cluster: Cluster, pod: Pod) -> GoalReport | None:
     """None without goals, and if no node fits."""
-    goals = goals_in(placement.profile)
+    goals = placement.profile.goals
     if goals is None:
         return None
     totals = placement.totals(pod)

@@ -12,6 +12,7 @@ from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.errors import FilterFailed, PluginFault
+from fairlead.model.goals import GoalCount
 from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.placement.claim_refusals import with_claims
@@ -142,6 +143,15 @@ class Placement:
             placed.score,
             view.added(self._cluster.row_of[placed.node]),
             tuple(gpu for gpu in gpus if gpu.uuid in given),
+            self.goal_counts(view.request, node),
+        )
+
+    def goal_counts(self, request: PodRequest, node: Nodes) -> tuple[GoalCount, ...]:
+        """What each goal of the profile counts on the single node given."""
+        goals = self.profile.goals
+        return tuple(
+            GoalCount(goal.name, goal.unit, float(goal.count(request, node)[0]))
+            for goal in (goals.all if goals else ())
         )
 
     def fits(self, pod: Pod) -> bool:

@@ -29,6 +29,7 @@ from fairlead.plugins.api import (
     pod_fields_of,
     pod_keys_of,
 )
+from fairlead.plugins.goals import Goals
 from fairlead.plugins.gpus_counted import GpusCounted
 from fairlead.plugins.prepare import PreBind
 
@@ -158,6 +159,10 @@ class Profile:
     def gpu_chooser(self) -> GpuChooser | None:
         """Who says which GPU a share goes to."""
         return next((score for score, _ in self.scores if isinstance(score, GpuChooser)), None)
+
+    @property
+    def goals(self) -> Goals | None:
+        return next((score for score, _ in self.scores if isinstance(score, Goals)), None)
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:

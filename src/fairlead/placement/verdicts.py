@@ -7,6 +7,7 @@ from itertools import chain
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.claims import ResourceClaim
+from fairlead.model.goals import GoalCount
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
 from fairlead.plugins.api import GpuDetail
@@ -31,6 +32,8 @@ class PlacementRecord:
     scores: Mapping[str, float]
     #: The GPUs that it gets, as they were before, and what they were doing.
     gpus: tuple[GpuDetail, ...] = ()
+    #: What each goal of the profile counted there, in its unit.
+    goals: tuple[GoalCount, ...] = ()
 
 
 #: What is said about resource claims of a refused pod.

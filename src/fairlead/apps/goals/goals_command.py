@@ -15,7 +15,6 @@ from fairlead.engine.consolidation.draining import FreedNode, moved_gpus
 from fairlead.engine.engine import Engine
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
-from fairlead.placement.goal_report import goals_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def goals_answer_of(
 
 
 def _levels(planned: RunPlan, name: str) -> list[dict[str, Any]]:
-    goals = goals_in(planned.profiles[name])
+    goals = planned.profiles[name].goals
     return [
         {
             "goals": {goal.name: rate for goal, rate in level.goals},

@@ -514,7 +514,8 @@ class Scheduler:
             case instructions.Decided(pod, node, record):
                 gpus = [asdict(gpu) for gpu in record.gpus]
                 scores = {name: round(added, 2) for name, added in record.scores.items()}
-                log.debug("decided", pod=pod.key, node=node, scores=scores, gpus=gpus)
+                goals = {"goals": [each.text for each in record.goals]} if record.goals else {}
+                log.debug("decided", pod=pod.key, node=node, scores=scores, gpus=gpus, **goals)
             case instructions.AnnounceScheduled(pod, node):
                 self._recorder.scheduled(instruction)
                 self._measures.pod_scheduled(instruction)
