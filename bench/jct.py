@@ -33,8 +33,6 @@ from fairlead.sim.virtual.jobs import SCHEDULER, JobRecord, SimJob, gpu_amount
 from fairlead.sim.virtual.policies.registry import find_policy
 from jct_picture import draw
 
-#: SSF-EASY here is the one of the published figures: starts planned by counts of GPUs.
-NAMES = {"ssf-easy": "ssf-easy-counted"}
 BASELINE = "ssf-easy"
 SLICE = ("2017-10-01", "2017-12-01")
 MOST_RATIO, MOST_WAIT_S, MOST_P99_S = 0.95, 4400.0, 45_000.0
@@ -72,7 +70,7 @@ class Line:
 
 def run(task: Task) -> Line:
     trace = _trace(task)
-    policy = find_policy(NAMES.get(task.policy, task.policy))
+    policy = find_policy(task.policy)
     began = time.process_time()
     cluster = simulated_cluster({SCHEDULER: placement_profile(policy.placement)}, policy)
     cluster.add_nodes(trace.nodes)

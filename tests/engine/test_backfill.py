@@ -6,7 +6,7 @@ from builders import a_node
 from fairlead.engine.events import NodeGone, PodGone, QueueGone, QueueSeen
 from fairlead.engine.reasons import WAITING_FOR_PLANNED_START
 from fairlead.model.backfill import FILLER, BackfillMode, BackfillTerms
-from fairlead.model.queues import QueueSpec
+from fairlead.model.queues import QueueSpec, UnitOrder
 from fairlead.model.run_times import RunTime
 from timed_world import EXACT, TimedWorld, a_job
 
@@ -260,3 +260,56 @@ def test_a_queue_without_backfill_in_a_cluster_with_it_holds_nothing() -> None:
     assert world.planned_s("other", 8) == 10
     world.run_until(100)
     assert world.runs("head")
+
+
+def one_node(terms: BackfillTerms) -> TimedWorld:
+    return TimedWorld(a_node("n0", gpus=4), terms=terms)
+
+
+SHORT_FIRST = BackfillTerms(BackfillMode.SHORT_FIRST, resolution_s=0.0)
+
+
+def test_with_short_first_the_smallest_service_starts_first_within_its_priority() -> None:
+    world = one_node(SHORT_FIRST)
+    world.submit(*a_job("r", 1, 10, gpus=4))
+    world.submit(*a_job("unknown", 1, None, gpus=4))
+    world.submit(*a_job("long", 1, 20, gpus=4))
+    world.submit(*a_job("short", 1, 5, gpus=4))
+    world.submit(*a_job("urgent", 1, 30, gpus=4, priority=5))
+    world.run_until(100)
+    starts = [world.start_of(name) for name in ("urgent", "short", "long", "unknown")]
+    assert starts == [10, 40, 45, 65]
+
+
+def test_with_short_first_a_start_is_planned_for_a_unit_that_has_waited_long_enough() -> None:
+    """Others may then put it off by a part of the time that it was first to wait."""
+    world = one_node(SHORT_FIRST)
+    world.submit(*a_job("r", 1, 100, gpus=3))
+    world.submit(*a_job("head", 1, 10, gpus=4))
+    assert world.planned_s("head", 1) is None
+    world.run_until(12)
+    world.submit(*a_job("more", 1, 2, gpus=1))
+    assert world.planned_s("head", 1) == 100
+    world.run_until(20)
+    world.submit(*a_job("beyond", 1, 140, gpus=1))
+    assert "would delay" in world.failures["beyond"].message
+    world.submit(*a_job("longer", 1, 1000, gpus=1))
+    assert "runs for long past 1970-01-01T00:01:40Z" in world.failures["longer"].message
+    world.submit(*a_job("within", 1, 130, gpus=1))
+    assert world.runs("within")
+    assert world.planned_s("head", 1) == 150
+    world.run_until(400)
+    assert world.start_of("head") == 150
+
+
+def test_a_queue_has_short_first_of_its_own() -> None:
+    world = one_node(BackfillTerms(resolution_s=0.0))
+    spec = QueueSpec(
+        "fairlead/a", order=UnitOrder.SMALLEST_FIRST, backfill=BackfillMode.SHORT_FIRST
+    )
+    world.tell(QueueSeen(spec))
+    world.submit(*a_job("r", 1, 10, gpus=4))
+    world.submit(*a_job("long", 1, 20, gpus=4, queue="fairlead/a"))
+    world.submit(*a_job("short", 1, 5, gpus=4, queue="fairlead/a"))
+    world.run_until(100)
+    assert [world.start_of(name) for name in ("short", "long")] == [10, 15]

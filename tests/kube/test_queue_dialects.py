@@ -127,6 +127,13 @@ def test_all_that_a_queue_says_is_read() -> None:
     )
 
 
+def test_a_queue_with_short_first_is_ordered_by_service_unless_it_has_another_order() -> None:
+    found = own(backfill="ShortFirst")
+    assert found.backfill is BackfillMode.SHORT_FIRST
+    assert found.order is UnitOrder.SMALLEST_FIRST
+    assert own(backfill="ShortFirst", order="FIFO").order is UnitOrder.FIFO
+
+
 def test_an_empty_queue_limits_nothing() -> None:
     assert own() == QueueSpec("fairlead/q")
 

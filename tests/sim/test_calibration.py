@@ -39,7 +39,8 @@ def jct_s(trace: str, policy: str) -> float:
         ("trace3", "fifo-strict", 1_053_201),
         ("trace3", "fifo", 520_028),
         ("trace3", "sjf", 247_466),
-        ("trace3", "ssf-easy-counted", 241_679),
+        ("trace3", "ssf-easy", 241_679),
+        ("trace3", "fifo-easy", 455_281),
     ],
 )
 def test_average_completion_times_are_the_published_ones_to_the_second(
@@ -49,4 +50,4 @@ def test_average_completion_times_are_the_published_ones_to_the_second(
 
 
 def test_short_first_beats_the_best_published_order_without_preemption() -> None:
-    assert jct_s("trace3", "short-first") < 0.95 * 241_679
+    assert jct_s("trace3", "short-first") < 0.91 * 241_679

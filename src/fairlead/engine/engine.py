@@ -54,7 +54,7 @@ from fairlead.engine.requeuer import Requeuer
 from fairlead.engine.run_times import RunTimes
 from fairlead.engine.start_forecasts import StartForecasts
 from fairlead.engine.start_record import StartRecord
-from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
+from fairlead.model.backfill import NO_BACKFILL, BackfillMode, BackfillTerms
 from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
 from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.gpus import Grant
@@ -71,9 +71,16 @@ from fairlead.queue.order import QueueOrder
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaPolicy, QuotaRefusal
 from fairlead.queue.retry_times import AS_KUBE_SCHEDULER, RetryTimes
+from fairlead.queue.service_order import ServiceOrder
 from fairlead.queue.units import Gang
 
 _FINAL = (events.BindProblem.GONE, events.BindProblem.TAKEN)
+
+#: Events that give no room, or of which planned starts learn when a pod leaves its node.
+_OF_PODS = (
+    events.PodSeen, events.PodGone, events.BindDone, events.BindFailed, events.Prepared,
+    events.PrepareFailed, events.RunEnded, events.ReadingsTaken,
+)  # fmt: skip
 
 # An enum is slow to ask for a member, and this is asked for every placement.
 _SCHEDULED = Outcome.SCHEDULED
@@ -127,6 +134,8 @@ class Engine:
         self.wall_offset_s = 0.0
         #: How long units run.
         self.run_times = RunTimes(self._holding_of, lambda: self.wall_offset_s, self._gang_spec_of)
+        if order is None and backfill.mode is BackfillMode.SHORT_FIRST:
+            self._order = ServiceOrder(self.run_times.expected_s)
         #: GPU-seconds that were kept free.
         self._held_totals: dict[HeldKind, float] = {}
         #: How forecasts of starts did.
@@ -255,6 +264,8 @@ class Engine:
     def handle(self, event: events.Event, *, now: float) -> list[Instruction]:
         """Takes in one event. `now` never goes backwards."""
         self.queues.advance(now, now + self.wall_offset_s)
+        if self.plans.is_enabled and not isinstance(event, _OF_PODS):
+            self.plans.room_grew()
         match event:
             case events.PodSeen(pod):
                 return self._see_pod(pod, now)
@@ -383,6 +394,9 @@ class Engine:
             self.plans.renew(now)
         self._requeuer.wake(now)
         entry = self.queue.pop(now=now)
+        if self.plans.is_enabled and self.plans.lead(entry, now) and entry is None:
+            self._requeuer.wake(now)
+            entry = self.queue.pop(now=now)
         if entry is None:
             return None
         if self.cluster.reservations.unweighed:
@@ -399,7 +413,7 @@ class Engine:
         if self._consolidation.is_under_way:
             self._consolidation.renew(now)
         if self.plans.is_enabled:
-            self.plans.tried(entry, attempt)
+            self.plans.tried(entry, attempt, limit)
         if self.start_record and attempt.outcome is _SCHEDULED:
             self.start_record.started(entry.unit.key, now)
         return attempt
@@ -589,6 +603,8 @@ class Engine:
         self._leave_queue(pod)
         self.in_flight.confirm(pod.uid)
         self.cluster.nominations.drop(pod.uid)
+        if self.plans.is_enabled and pod.uid in self.cluster.holdings:
+            self.plans.pod_left(pod.uid, now)
         self.cluster.remove(pod.uid)
         self.cluster.trust(pod.key)
         self._gangs.victim_gone(pod.uid, now)
@@ -703,11 +719,7 @@ class Engine:
         self.cluster.assume(pod, verdict.node, verdict.grant)
         self.in_flight.begin(pod.uid, entry, steps)
         if self.queue.awaited or self.queue.held_back:
-            following = self.queue.first_of_class(self._requeuer.class_of(entry.unit))
-            if following is not None:
-                self._requeuer.wake_or_keep_waiting(
-                    following, self._requeuer.would_fit(following.unit.pod), now
-                )
+            self._requeuer.look_at_next(self._requeuer.class_of(entry.unit), now)
         if not steps:
             return self._bind(pod, verdict.node, verdict.grant, now)
         for step in steps:

@@ -8,17 +8,22 @@ Without backfill nothing of this exists.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import nsmallest
+from math import isinf
 
-import numpy as np
-
-from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.advance import AdvanceReservations
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.backfill.attempts import LimitedAttempts
 from fairlead.engine.backfill.ends import Ends, KnowsRunTimes
-from fairlead.engine.backfill.futures import Plan, UnitKey
-from fairlead.engine.backfill.limits import PLANNED, Limit, Limits, delay_refusal, reserved_refusal
+from fairlead.engine.backfill.futures import Plan
+from fairlead.engine.backfill.limits import (
+    PLANNED,
+    Limit,
+    Limits,
+    delay_refusal,
+    outlast_refusal,
+    reserved_refusal,
+)
 from fairlead.engine.backfill.plan_book import PlanBook
 from fairlead.engine.backfill.planner import Planner
 from fairlead.engine.instructions import Instruction
@@ -27,11 +32,13 @@ from fairlead.engine.reasons import WAITING_FOR_PLANNED_START, WAITING_FOR_RESER
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.advance import AdvanceReservation
 from fairlead.model.backfill import BackfillMode, BackfillTerms, PlannedStart
+from fairlead.model.errors import PluginFault
 from fairlead.model.pods import Pod
 from fairlead.placement.place import Placement
 from fairlead.queue.entries import Entry
-from fairlead.queue.order import PrioritySort, QueueOrder
+from fairlead.queue.order import QueueOrder
 from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.service_order import gpus_of_unit
 from fairlead.queue.units import Unit
 
 #: What plans for all may cost (see `Work.spent`).
@@ -58,7 +65,6 @@ class Plans:
         self._placements = placements
         self._requeuer = requeuer
         self._terms = terms
-        self._order = None if order is None or isinstance(order, PrioritySort) else order
         self._utc_s = utc_s
         self._ends = Ends(cluster, run_times, terms, utc_s)
         #: Nodes that people keep free.
@@ -66,14 +72,17 @@ class Plans:
         planner = Planner(
             cluster, placements, requeuer.beyond_quota, self._ends, terms, self.advance
         )
-        self._book = PlanBook(cluster, queue, planner, terms, self._mode_of)
+        expected_of = run_times.expected_s
+        self._book = PlanBook(cluster, queue, planner, terms, self._mode_of, order, expected_of)
+        #: GPUs of the cluster; None: they are to be counted.
+        self._all_gpus: int | None = None
         self._queues = queues
         #: Of queues with a mode of their own.
         self._modes: dict[str, BackfillMode] = {}
         #: Whether starts are planned at all.
         self.is_enabled = False
-        self._limits = Limits(cluster, planner.futures)
-        self.attempts = LimitedAttempts(cluster, self._limits)
+        self._limits = Limits(cluster, planner, lambda: list(self._book))
+        self.attempts = LimitedAttempts(cluster, placements, self._limits, planner.gangs, terms)
         self._now = 0.0
         self._switch()
 
@@ -82,7 +91,7 @@ class Plans:
         modes = {self._terms.mode, *self._modes.values()}
         self.is_enabled = modes != {BackfillMode.NONE}
         limits = self.is_enabled or bool(self.advance)
-        self._requeuer.open_rows = self._open_rows if limits else None
+        self._requeuer.first_to_start = self.first_to_start if limits else None
         self._requeuer.more_of_class = self._more_of_class if limits else None
         self._requeuer.sort_again()
 
@@ -121,7 +130,8 @@ class Plans:
         self._switch()
         for entry in self._queue.all_waiting() if self.is_enabled else ():
             if entry.held_back_by in (None, PLANNED):
-                self._book.scope_of(entry.unit).candidates.add(entry, self._order_of)
+                self._know_run_time(entry)
+                self._book.refused(entry)
         self._requeuer.freed.add(PLANNED)
 
     def _mode_of(self, unit: Unit) -> tuple[str, BackfillMode]:
@@ -153,8 +163,9 @@ class Plans:
         made: list[Plan] = []
         waiting = self._book.waiting(self._queue.entries())
         work_until = self._cluster.work.spent + _MOST_WORK
-        for entry in nsmallest(depth, waiting, key=self._order_of):
-            plan = self._book.planned(entry, self._order_of(entry), now, made, at_once=True)
+        order_of = self._book.ranks.order_of
+        for entry in nsmallest(depth, waiting, key=order_of):
+            plan = self._book.planned(entry, order_of(entry), now, made, at_once=True)
             if plan is not None:
                 made.append(plan)
             if self._cluster.work.spent > work_until:
@@ -167,80 +178,130 @@ class Plans:
         if self._book.renew(now):
             self._requeuer.freed.add(PLANNED)
 
+    def lead(self, entry: Entry | None, now: float) -> bool:
+        """Before this unit is tried, or (None) if there is none: units before it may be planned.
+
+        Whether others may start then that could not before.
+        """
+        dropped = self._book.lead(entry, now)
+        if dropped:
+            self._requeuer.freed.add(PLANNED)
+        return dropped
+
     def due_s(self) -> float | None:
         """When a unit is to start, or is late."""
         times = self._book.due_s(), self.advance.due_s()
         return min((at_s for at_s in times if at_s is not None), default=None)
 
-    def tried(self, entry: Entry, attempt: Attempt) -> None:
+    def room_grew(self) -> None:
+        """There may be more room than plans expect."""
+        self._all_gpus = None
+        self._book.room_grew()
+
+    def pod_left(self, uid: str, now: float) -> None:
+        """A pod is about to leave its node."""
+        if self._ends.left(uid, now):
+            self._book.room_grew()
+
+    def tried(self, entry: Entry, attempt: Attempt, limit: Limit | None) -> None:
         """A unit was tried: if no node fits it, or it would delay another, it may get a plan."""
+        if attempt.outcome is Outcome.SCHEDULED and limit is not None and limit.moved:
+            self._book.move(limit.moved)
         if attempt.outcome is Outcome.HELD_BACK:
             if entry.held_back_as not in (WAITING_FOR_PLANNED_START, WAITING_FOR_RESERVATION):
                 return
         elif attempt.outcome is not Outcome.UNSCHEDULABLE:
             return
-        if self._book.scope_of(entry.unit).candidates.add(entry, self._order_of):
-            self._book.refused(entry, self._order_of(entry))
+        self._know_run_time(entry)
+        self._book.refused(entry)
 
-    def _order_of(self, entry: Entry) -> UnitKey:
-        unit = entry.unit
-        ticket = self._book.scope_of(unit).candidates.ticket(entry)
-        if self._order is not None:
-            return *self._order.active(entry), ticket
-        return -unit.priority, entry.first_queued_s, ticket
+    def _know_run_time(self, entry: Entry) -> None:
+        run_s = self._ends.run_s(entry.unit)
+        entry.run_s = float("inf") if run_s is None else run_s
 
     def _more_of_class(self, unit: Unit) -> str:
         """What makes a difference to planned starts, and is not part of a request."""
-        filler, admitted = self._ends.is_filler(unit.pod), self.advance.admitted(unit)
-        return f"|{self._ends.run_s(unit)}|{filler:d}|{admitted}"
+        return f"|{self._ends.is_filler(unit.pod):d}|{self.advance.admitted(unit)}"
 
     # -- which units may start ---------------------------------------------------------------
 
     def limit(self, entry: Entry, now: float) -> Limit | None:
         """What the unit must leave free; None: nothing."""
-        unit, mark = entry.unit, self._cluster.changes.mark
-        run_s = self._ends.run_s(unit)
+        unit, run_s = entry.unit, self._ends.run_s(entry.unit)
         end_s = float("inf") if run_s is None else now + run_s + self._terms.margin_s
-        plans = self._hindered(unit, self._order_of(entry), end_s) if self._book else []
+        plans = self._hindered(entry, end_s) if self._book else []
         closed = self.advance.closed(unit, now, end_s) if self.advance else None
         if not plans and closed is None:
             return None
-        pods = self._different(unit)
-        rows, strict = self._limits.rows(plans, pods, self._fits(pods), now)
-        self._book.nothing_changed(mark)
-        if closed is not None:
-            rows, strict = rows & ~closed[0], strict & ~closed[0]
+        rows = None if closed is None else closed[0]
         if not plans:
-            return Limit(rows, strict, plans, reserved_refusal(closed[1] if closed else 0.0))
-        first_s = min(plan.start_s for plan, _ in plans)
-        return Limit(rows, strict, plans, delay_refusal(self._utc_s(first_s)))
+            return self._limits.of((), reserved_refusal(closed[1] if closed else 0.0), rows)
+        first_s = self._utc_s(min(plan.start_s for plan, _ in plans))
+        if not self._may_outlast(unit, end_s - now, [plan for plan, _ in plans], now):
+            return self._limits.of(plans, outlast_refusal(first_s), rows, forbids=True)
+        return self._limits.of(plans, delay_refusal(first_s), rows)
 
-    def _hindered(
-        self, unit: Unit, order: UnitKey, end_s: float
-    ) -> list[tuple[Plan, Sequence[Plan]]]:
+    def _hindered(self, entry: Entry, end_s: float) -> list[tuple[Plan, Sequence[Plan]]]:
         """Plans of units before it that it could delay, each with those before."""
+        unit = entry.unit
         return [
             (plan, self._book.before(plan))
             for plan in self._book
-            if plan.order < order
-            and plan.start_s < end_s
+            if plan.latest_s < end_s
+            and self._book.comes_before(plan, entry)
             and not all(self._ends.yields(pod, plan.evictor) for pod in unit.pods)
         ]
 
-    def _different(self, unit: Unit) -> list[Pod]:
-        """One pod for each request."""
-        found = {self._placements[pod.scheduler].request(pod): pod for pod in unit.pods}
-        return list(found.values())
+    def _may_outlast(self, unit: Unit, run_s: float, plans: Sequence[Plan], now: float) -> bool:
+        """Whether it is not too long to run past planned starts."""
+        if all(isinf(plan.rule.outlast) for plan in plans):
+            return True
+        if self._all_gpus is None:
+            self._all_gpus = sum(self._cluster.gpu_models().values())
+        service_s, all_gpus = run_s * gpus_of_unit(unit), self._all_gpus
+        return all(
+            plan.rule.may_outlast(service_s, all_gpus, plan.latest_s - now) for plan in plans
+        )
 
-    def _fits(self, pods: Sequence[Pod]) -> NodeMask:
-        masks = [self._placements[pod.scheduler].view(pod).left for pod in pods]
-        found: NodeMask = np.logical_or.reduce(masks)
-        return found
+    def first_to_start(self, first: Entry, now: float) -> Entry | None:
+        """The first unit of a class that may start now, if there is room for each; None: none.
 
-    def _open_rows(self, unit: Unit) -> NodeMask | None:
-        """The rows that a waiting unit may use; None: all."""
+        A unit that comes later and runs longer than another that may not start may not, either.
+        """
+        first = self._book.first_of_class(first)
         if not self.are_made:
-            return None
-        entry = self._queue.gang(unit.key) or self._queue.get(unit.key)
-        limit = self.limit(entry, self._now) if entry else None
-        return limit.rows if limit else None
+            return first
+        mark = self._cluster.changes.mark
+        try:
+            return self._first_to_start(first, now)
+        except PluginFault:  # let the attempt itself fail, where it is reported
+            return first
+        finally:
+            self._book.nothing_changed(mark)
+
+    def _first_to_start(self, first: Entry, now: float) -> Entry | None:
+        if self._may_start(first, now):
+            return first
+        assert first.equivalence_class is not None
+        longest_s = _run_s(first)
+        shorter = [
+            entry
+            for entry in self._queue.all_of_class(first.equivalence_class)
+            if _run_s(entry) < longest_s
+        ]
+        for entry in sorted(shorter, key=self._book.ranks.rank_of):
+            if _run_s(entry) < longest_s:
+                if self._may_start(entry, now):
+                    return entry
+                longest_s = _run_s(entry)
+        if first.held_back_by is None:
+            self._queue.held_back.put(first, PLANNED)
+        return None
+
+    def _may_start(self, entry: Entry, now: float) -> bool:
+        limit = self.limit(entry, now)
+        return limit is None or self.attempts.may_start(entry.unit, limit, now)
+
+
+def _run_s(entry: Entry) -> float:
+    return float("inf") if entry.run_s is None else entry.run_s

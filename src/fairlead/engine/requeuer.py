@@ -87,9 +87,9 @@ class Requeuer:
         self._keys_asked = cluster.columns.pods.keys_of_anti_affinity
         self._unsorted: list[Entry] = []
         self._flushed_s = 0.0
-        #: The rows that a waiting unit may use (None: all), and what of it makes a difference to
-        #: that besides its request. Neither exists without backfill.
-        self.open_rows: Callable[[Unit], NodeMask | None] | None = None
+        #: Which unit of a class may start first, beside planned starts, and what of a unit makes a
+        #: difference to that besides its request. Neither exists without backfill.
+        self.first_to_start: Callable[[Entry, float], Entry | None] | None = None
         self.more_of_class: Callable[[Unit], str] | None = None
         #: Units that wait for nodes that they prefer.
         self.goal_waits = GoalWaits(cluster, queue)
@@ -217,16 +217,25 @@ class Requeuer:
                 if changed and self.may_make_room(entry, now):
                     self._queue.postpone(entry, cause)
                 return
-            if entry.unit.size > _LARGE_GANG:  # while it is tried, no other unit is
-                self._queue.postpone(entry, cause)
+            first = self._first_to_start(entry, now)
+            if first is None:
+                return
+            if isinstance(first.unit, Gang) and first.unit.size > _LARGE_GANG:
+                self._queue.postpone(first, cause)  # while it is tried, no other unit is
             else:
-                self._queue.wake(entry, cause, now=now)
+                self._queue.wake(first, cause, now=now)
         else:
             fits = self.may_schedule(entry.unit.pod, changed)
             if not fits and changed and self._quota and self.may_make_room(entry, now):
                 self._queue.postpone(entry, cause)
                 return
-            self.wake_or_keep_waiting(entry, fits, now, cause)
+            first = self._first_to_start(entry, now) if fits else entry
+            if first is not None:
+                self.wake_or_keep_waiting(first, fits, now, cause)
+
+    def _first_to_start(self, entry: Entry, now: float) -> Entry | None:
+        """Of the units that wait with it, the one that may start beside planned starts."""
+        return entry if self.first_to_start is None else self.first_to_start(entry, now)
 
     def look_at_next(self, class_: EquivalenceClass, now: float) -> None:
         """A unit of the class was placed: the next one may fit as well."""
@@ -298,7 +307,8 @@ class Requeuer:
         if not entry or entry.pool is not Pool.WAITING:
             return
         gang = isinstance(entry.unit, Gang)
-        if self._may_fit(entry) if gang else self.would_fit(entry.unit.pod):
+        fits = self._may_fit(entry) if gang else self.would_fit(entry.unit.pod)
+        if fits and self._first_to_start(entry, now) is entry:
             self._queue.wake(entry, cause, now=now)
 
     def beyond_quota(self, pod: Pod, placed: Placed | Refused | None = None) -> QuotaRefusal | None:
@@ -380,8 +390,7 @@ class Requeuer:
         try:
             if self.beyond_quota(pod):
                 return False
-            is_limited = self.open_rows is not None or self.goal_waits
-            if not is_limited or (entry := self._queue.get(pod.uid)) is None:
+            if not self.goal_waits or (entry := self._queue.get(pod.uid)) is None:
                 return self._placements[pod.scheduler].fits(pod)
             with self._cluster.limited_to(self._rows_for(entry.unit)):
                 return self._placements[pod.scheduler].fits(pod)
@@ -389,13 +398,8 @@ class Requeuer:
             return True
 
     def _rows_for(self, unit: Unit) -> NodeMask | None:
-        """The rows that a waiting unit may use; None: all."""
-        rows = self.open_rows(unit) if self.open_rows else None
-        preferred = self.goal_waits.open_rows(unit) if self.goal_waits else None
-        if rows is None or preferred is None:
-            return preferred if rows is None else rows
-        both: NodeMask = rows & preferred
-        return both
+        """The rows that a waiting unit prefers; None: all."""
+        return self.goal_waits.open_rows(unit) if self.goal_waits else None
 
     def _refused_by(self, entry: Entry) -> Aspect | None:
         pod = entry.unit.pod

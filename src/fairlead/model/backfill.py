@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from fairlead.model.start_terms import EASY_TERMS, SHORT_FIRST_TERMS, StartTerms
+
 
 class BackfillMode(Enum):
     """For how many waiting units a start is planned."""
@@ -10,6 +12,14 @@ class BackfillMode(Enum):
     NONE = "none"  #: for none: any unit that fits starts
     EASY = "easy"  #: for the first one: others start earlier if they do not delay it
     CONSERVATIVE = "conservative"  #: for many: others start earlier if they delay none of these
+    #: Units by their service, the smallest first; for the first one that has waited for long, which
+    #: others may put off a little.
+    SHORT_FIRST = "short-first"
+
+    @property
+    def rule(self) -> StartTerms:
+        """What others must leave to a planned unit."""
+        return SHORT_FIRST_TERMS if self is BackfillMode.SHORT_FIRST else EASY_TERMS
 
 
 class FillerRule(Enum):
@@ -45,6 +55,9 @@ class BackfillTerms:
     #: How long room is held after the planned start, at most.
     hold_s: float = 3600.0
     fillers: FillerRule = FillerRule.MARKED
+    #: Whether a unit that would delay a planned start on the best nodes may start on others. In the
+    #: literature it waits.
+    other_places: bool = True
 
 
 NO_BACKFILL = BackfillTerms()

@@ -43,6 +43,8 @@ class UnitOrder(StrEnum):
     #: Units of the namespace that uses least.
     FAIR = "Fair"
     SHORTEST_FIRST = "ShortestFirst"
+    #: GPUs times run time: the order of a queue whose starts are planned short first.
+    SMALLEST_FIRST = "SmallestFirst"
     DEADLINE = "Deadline"
 
 

@@ -17,6 +17,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.model.gpus import WHOLE
+from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.model.quantities import PODS
 from fairlead.placement.disruption_units import NO_COST, Cost, DisruptionUnit, DisruptionUnits
@@ -43,8 +44,9 @@ class PodKind:
     def needs(self) -> dict[str, int]:
         found = {PODS: 1} | {name: n for name, n in self.request.resources if n > 0}
         ask = self.request.gpu_request
-        if ask is not None and not ask.whole and not ask.profile and ask.milli:
-            found[_MILLI] = ask.gpus * ask.milli
+        if ask is not None and not ask.profile and GPU not in found:
+            milli = ask.gpus * (WHOLE if ask.whole else ask.milli)
+            found |= {_MILLI: milli} if milli else {}
         return found
 
 
@@ -84,8 +86,9 @@ class FreeAmounts:
     def taken_by(self, held: Holding) -> tuple[int, ...]:
         amounts = {PODS: 1} | dict(held.amounts)
         if _MILLI in self.names:
-            uses = held.grant.uses if held.grant else ()
-            amounts[_MILLI] = sum(WHOLE if use.whole else use.milli for use in uses)
+            amounts[_MILLI] = WHOLE * amounts.get(GPU, 0)
+            if held.grant:
+                amounts[_MILLI] = sum(WHOLE if u.whole else u.milli for u in held.grant.uses)
         return tuple(amounts.get(name, 0) for name in self.names)
 
 

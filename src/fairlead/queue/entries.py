@@ -37,5 +37,8 @@ class Entry:
     held_back_by: str | None = None
     #: The reason with which a queue last held it back, as it was announced; empty: none did.
     held_back_as: str = ""
+    #: How long it runs, as was expected when it was last refused; None: no start is planned for any
+    #: unit.
+    run_s: float | None = None
     #: The one heap entry that stands for it; older ones are void.
     ticket: int = -1

@@ -448,6 +448,14 @@ class SchedulingQueue:
         together = self._waiting.get(class_)
         return together.first if together else None
 
+    def first_of_classes(self) -> Iterable[Entry]:
+        """The first unit of each class that waits."""
+        return [together.first for together in self._waiting.values()]
+
+    def all_of_class(self, class_: EquivalenceClass) -> Iterable[Entry]:
+        """All that wait in the class."""
+        return self._waiting.get(class_) or ()
+
     def wake(self, entry: Entry, cause: str, *, now: float) -> None:
         """A waiting pod may try again. If it succeeds, the next of its class is checked."""
         self._leave(entry)

@@ -44,7 +44,7 @@ def _policy(name: str) -> SimPolicy | None:
     if name == CURRENT:
         return None
     found = find_policy(name)
-    if found.strict or found.interrupt or found.starts:
+    if found.strict or found.interrupt:
         raise ConfigError(f"the policy {name} works on traces only; leave out --from-cluster")
     return found
 
@@ -58,7 +58,7 @@ def run_from(
 ) -> SimRun:
     """The cluster that these events show, from `wall_s` (seconds since 1970) on."""
     began = time.process_time()
-    order = JobOrder(policy) if policy else None
+    order = JobOrder(policy) if policy and policy.orders else None
     engine = _engine(events, planned, policy, order, wall_s)
     cluster = begin_with(engine, assumed=assumed, order=order)
     cluster.decide_now()

@@ -1,43 +1,108 @@
-"""Attempts of units that must leave room for planned starts."""
+"""Attempts of units that must leave room for planned starts.
 
-from collections.abc import Callable
+A unit is placed as any other. If a planned unit then no longer fits its place, the unit is placed
+where it does not matter, or the planned unit gets another place at the same time.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.trial import Trial
+from fairlead.cluster.trial import Checkpoint, Trial
 from fairlead.engine.backfill.limits import Limit, Limits
+from fairlead.engine.consolidation.gang_fills import GangFills
 from fairlead.engine.gang_trials import Filling
+from fairlead.model.backfill import BackfillTerms
 from fairlead.model.pods import Pod
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed, Refused, Verdict
 from fairlead.queue.quota import QuotaRefusal
+from fairlead.queue.units import Gang, Unit
 
 
 class LimitedAttempts:
-    def __init__(self, cluster: Cluster, limits: Limits) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        placements: Mapping[str, Placement],
+        limits: Limits,
+        gangs: GangFills,
+        terms: BackfillTerms,
+    ) -> None:
         self._cluster = cluster
+        self._placements = placements
         self._limits = limits
+        self._gangs = gangs
+        self._terms = terms
+
+    def may_start(self, unit: Unit, limit: Limit, now: float) -> bool:
+        """Whether it would be placed now; nothing changes."""
+        if isinstance(unit, Gang):
+            with self._cluster.trial() as trial:
+                return self.fill(
+                    trial, lambda trial: self._gangs.fill(trial, unit), limit, now
+                ).succeeded
+        placement = self._placements[unit.pod.scheduler]
+        return isinstance(self._place(unit.pod, placement, limit, now), Placed)
 
     def place(
         self, pod: Pod, placement: Placement, limit: Limit, now: float, *, evicts: bool
     ) -> Verdict | QuotaRefusal:
         """Where the pod delays no planned start; the refusal of the limit if it fits elsewhere."""
-        for rows in (limit.rows, limit.strict):
-            with self._cluster.limited_to(rows):
-                verdict = placement.place(pod, evicts=False)
-            if isinstance(verdict, Refused):
-                break
-            if self._keeps(pod, verdict, limit, now):
-                return verdict
+        found = self._place(pod, placement, limit, now)
+        if found is not None:
+            return found
         whole = placement.place(pod, evicts=False)
         if isinstance(whole, Placed):
             return limit.refusal
         return self._with_eviction(whole, pod, placement, limit) if evicts else whole
 
-    def _keeps(self, pod: Pod, placed: Placed, limit: Limit, now: float) -> bool:
+    def _place(self, pod: Pod, placement: Placement, limit: Limit, now: float) -> Placed | None:
+        if limit.forbids:
+            return None
+        best = self._placed(pod, placement, limit.open_rows)
         with self._cluster.trial() as trial:
-            trial.assume(pod, placed.node, placed.grant)
-            return self._limits.keeps(trial, limit, [placed.node], frozenset((pod.uid,)), now)
+            moving = not self._terms.other_places
+            if best is None or self._keeps(trial, pod, best, limit, now, moving=moving):
+                return best
+            if moving:
+                return None
+            for rows in self._other_rows(trial, limit, [pod], now):
+                other = self._placed(pod, placement, rows)
+                if other is None:
+                    break
+                if self._keeps(trial, pod, other, limit, now, moving=False):
+                    return other
+            return best if self._keeps(trial, pod, best, limit, now, moving=True) else None
+
+    def _placed(self, pod: Pod, placement: Placement, rows: NodeMask | None) -> Placed | None:
+        with self._cluster.limited_to(rows):
+            verdict = placement.place(pod, evicts=False)
+        return None if isinstance(verdict, Refused) else verdict
+
+    def _other_rows(
+        self, trial: Trial, limit: Limit, pods: Sequence[Pod], now: float
+    ) -> Iterator[NodeMask | None]:
+        """Where the unit delays no planned unit, which stays where it is."""
+        yield self._limits.rows(trial, limit, pods, self._fits(pods), now)
+        yield limit.strict
+
+    def _fits(self, pods: Sequence[Pod]) -> NodeMask:
+        masks = [self._placements[pod.scheduler].view(pod).left for pod in pods]
+        found: NodeMask = np.logical_or.reduce(masks)
+        return found
+
+    def _keeps(
+        self, trial: Trial, pod: Pod, placed: Placed, limit: Limit, now: float, *, moving: bool
+    ) -> bool:
+        trial.assume(pod, placed.node, placed.grant)
+        uids = frozenset((pod.uid,))
+        kept = self._limits.keeps(trial, limit, [placed.node], uids, now, moving=moving)
+        trial.rollback()
+        return kept
 
     def _with_eviction(
         self, whole: Refused, pod: Pod, placement: Placement, limit: Limit
@@ -59,19 +124,49 @@ class LimitedAttempts:
         self, trial: Trial, best: Callable[[Trial], Filling], limit: Limit, now: float
     ) -> Filling:
         """A gang in the trial, where it delays no planned start; `delays` if it fits elsewhere."""
-        start = trial.checkpoint()
-        for rows in (limit.rows, limit.strict):
-            with self._cluster.limited_to(rows):
-                filling = best(trial)
-            if not filling.succeeded:
-                break
-            uids = frozenset(member.pod.uid for member in filling.placed)
-            nodes = {member.placed.node for member in filling.placed}
-            if self._limits.keeps(trial, limit, nodes, uids, now):
-                return filling
-            trial.rollback(start)
+        start, moving = trial.checkpoint(), not self._terms.other_places
+        filling = whole = best(trial)
+        if whole.succeeded and limit.open_rows is not None:
+            filling = self._filled(trial, start, best, limit.open_rows)
+        if limit.forbids:
+            filling.succeeded = False
+        if filling.succeeded and self._keeps_all(trial, filling, limit, now, moving=moving):
+            return filling
         trial.rollback(start)
-        whole = best(trial)
+        if filling.succeeded and not moving:
+            for rows in self._other_rows(trial, limit, self._different(whole.gang), now):
+                other = self._filled(trial, start, best, rows)
+                if not other.succeeded:
+                    break
+                if self._keeps_all(trial, other, limit, now, moving=False):
+                    return other
+                trial.rollback(start)
+            filling = self._filled(trial, start, best, limit.open_rows)
+            if filling.succeeded and self._keeps_all(trial, filling, limit, now, moving=True):
+                return filling
         trial.rollback(start)
         whole.delays, whole.succeeded = whole.succeeded, False
         return whole
+
+    def _filled(
+        self,
+        trial: Trial,
+        start: Checkpoint,
+        best: Callable[[Trial], Filling],
+        rows: NodeMask | None,
+    ) -> Filling:
+        trial.rollback(start)
+        with self._cluster.limited_to(rows):
+            return best(trial)
+
+    def _keeps_all(
+        self, trial: Trial, filling: Filling, limit: Limit, now: float, *, moving: bool
+    ) -> bool:
+        uids = frozenset(member.pod.uid for member in filling.placed)
+        nodes = {member.placed.node for member in filling.placed}
+        return self._limits.keeps(trial, limit, nodes, uids, now, moving=moving)
+
+    def _different(self, gang: Gang) -> list[Pod]:
+        """One pod for each request."""
+        found = {self._placements[pod.scheduler].request(pod): pod for pod in gang.pods}
+        return list(found.values())

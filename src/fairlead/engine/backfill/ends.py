@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import Protocol
 
 from fairlead.cluster.cluster import Cluster
@@ -14,12 +15,18 @@ from fairlead.queue.units import Unit
 
 #: Pods that are looked at in one turn, and how long what was found is kept.
 _MOST_LOOKS = 8000
-_KEPT_S = 1800.0
+KEPT_S = 1800.0
+#: Ends are written with a precision of a second at best.
+_EARLY_S = 1.0
 
 
 class KnowsRunTimes(Protocol):
     def of(self, unit: Unit) -> RunTime | None:
         """What a waiting unit will take."""
+        ...
+
+    def expected_s(self, unit: Unit) -> float | None:
+        """The same, as one number."""
         ...
 
     def end_s(self, pod_uid: str, *, now: float) -> RunEnd | None:
@@ -74,7 +81,7 @@ class Ends:
             self._kept = {uid: kept for uid, kept in self._kept.items() if uid in holdings}
         for uid, held in holdings.items():
             kept = self._kept.get(uid)
-            if kept is not None and kept[0] is held.pod and now - kept[2] < _KEPT_S:
+            if kept is not None and kept[0] is held.pod and now - kept[2] < KEPT_S:
                 continue
             if left == 0:
                 return False
@@ -83,13 +90,18 @@ class Ends:
             self.of(held, now)
         return True
 
+    def left(self, uid: str, now: float) -> bool:
+        """A pod has left its node; whether before the end that was expected."""
+        kept = self._kept.pop(uid, None)
+        return kept is None or kept[1] is None or kept[1].at_s > now + _EARLY_S
+
     def _found(self, held: Holding, now: float) -> PodEnd | None:
         end = self._run_times.end_s(held.pod.uid, now=now)
         if end is None:
             return self._guessed(held.pod, now)
         if end.bounded and end.latest_s is not None:
-            return PodEnd(end.latest_s, bounded=True)
-        return PodEnd(end.expected_s, bounded=False) if self._terms.estimates else None
+            return PodEnd(_rounded(end.latest_s), bounded=True)
+        return PodEnd(_rounded(end.expected_s), bounded=False) if self._terms.estimates else None
 
     def _guessed(self, pod: Pod, now: float) -> PodEnd | None:
         """Doubled until it is longer than it has run."""
@@ -126,3 +138,8 @@ class Ends:
         if known.bound_s is not None:
             return known.bound_s
         return known.estimate_s if self._terms.estimates else None
+
+
+def _rounded(at_s: float) -> float:
+    """Up to a millisecond: the same end is the same number, however it was computed."""
+    return ceil(at_s * 1000 - 0.01) / 1000

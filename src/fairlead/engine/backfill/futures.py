@@ -10,11 +10,14 @@ from fairlead.cluster.arrays import NodeMask, Rows
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
 from fairlead.engine.backfill.ends import Ends
+from fairlead.engine.backfill.freed_rows import FreedRows, is_enough
 from fairlead.model.backfill import PlannedStart
 from fairlead.model.pods import Pod
+from fairlead.model.start_terms import EASY_TERMS, StartTerms
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed
 from fairlead.queue.entries import Entry
+from fairlead.queue.units import Unit
 
 #: Its place among units: the smaller comes first.
 UnitKey = tuple[object, ...]
@@ -29,21 +32,49 @@ class Plan:
     order: UnitKey
     #: The pods of each node.
     on: Mapping[str, tuple[Pod, ...]]
+    #: What is free at its start.
+    freed: FreedRows
     #: Since when room is held for it, and when it was first to start.
     since_s: float
     first_start_s: float
     #: Whether it was tried since its start has come.
     called: bool = False
+    #: What others must leave to it, and its place among units that are planned together.
+    rule: StartTerms = EASY_TERMS
+    rank: UnitKey = ()
 
     def follow(self, before: "Plan") -> "Plan":
         """It replaces a plan for the same unit."""
         self.since_s, self.first_start_s = before.since_s, before.first_start_s
+        self.called = before.called and before.start_s == self.start_s
         return self
+
+    def on_nodes(
+        self, on: Mapping[str, tuple[Pod, ...]], basis: tuple[str, ...], *, bounded: bool
+    ) -> "Plan":
+        """The same start on other nodes."""
+        nodes = tuple((pod.uid, node) for node, pods in on.items() for pod in pods)
+        planned = replace(self.planned, nodes=nodes, basis=basis, bounded=bounded)
+        return replace(self, planned=planned, on=on)
+
+    def has_room(self, now: float, staying: Container[str]) -> bool:
+        """Whether there may be room at its start, by amounts; `staying` still run then."""
+        room = self.freed.room(now, staying)
+        return room is None or is_enough(room, self.freed.kinds)
 
     @property
     def evictor(self) -> Pod:
-        """A pod that stands for the unit where pods are evicted for it."""
-        return replace(self.entry.unit.pod, priority=self.entry.unit.priority)
+        return evictor_of(self.entry.unit)
+
+    @property
+    def latest_s(self) -> float:
+        """Until when others may put its start off."""
+        return self.rule.latest_s(self.start_s, self.first_start_s, self.since_s)
+
+    def held_until_s(self, hold_s: float) -> float:
+        """When its room is given to others, whatever it waits for."""
+        first_s = self.first_start_s
+        return self.rule.latest_s(first_s, first_s, self.since_s) + hold_s
 
     @property
     def start_s(self) -> float:
@@ -52,6 +83,11 @@ class Plan:
     @property
     def end_s(self) -> float:
         return float("inf") if self.planned.end_s is None else self.planned.end_s
+
+
+def evictor_of(unit: Unit) -> Pod:
+    """A pod that stands for the unit where pods are evicted for it."""
+    return replace(unit.pod, priority=unit.priority)
 
 
 class Futures:
@@ -75,17 +111,19 @@ class Futures:
         until_s: float,
         now: float,
         staying: Container[str] = (),
-    ) -> None:
+    ) -> list[str]:
         """Pods of these nodes that end by then are gone, but for those of the plan."""
-        gone = []
+        gone, evictor = [], plan.evictor
         for node in nodes:
             for held in self._cluster.held_on(node):
                 self._cluster.work.pods += 1
-                end = self._ends.of(held, now, plan.evictor)
+                end = self._ends.of(held, now, evictor)
                 if end is not None and end.at_s <= until_s and held.pod.uid not in staying:
                     gone.append(held.pod.uid)
-        for uid in sorted(gone):
+        gone.sort()
+        for uid in gone:
             trial.evict(uid)
+        return gone
 
     def place(self, trial: Trial, plan: Plan, nodes: Collection[str]) -> bool:
         """Puts the pods that are planned for these nodes there; whether all fit."""
@@ -143,19 +181,26 @@ class Futures:
             return self.state(trial, plan, others, nodes, now)
 
     def open_beside(
-        self, plan: Plan, others: Iterable[Plan], pods: Iterable[Pod], rows: Rows, now: float
+        self,
+        trial: Trial,
+        plan: Plan,
+        others: Iterable[Plan],
+        pods: Iterable[Pod],
+        rows: Rows,
+        now: float,
     ) -> NodeMask:
         """Of these rows, those where each of the pods would also fit when the plan starts."""
         cluster, found = self._cluster, np.zeros(len(rows), dtype=np.bool_)
-        with cluster.trial() as trial:
-            for at, row in enumerate(rows.tolist()):
-                node = cluster.node_at(row).name
-                start = trial.checkpoint()
-                if self.state(trial, plan, others, {node}, now):
-                    found[at] = True
-                else:
-                    trial.rollback(start)
-            views = [self._placements[pod.scheduler].view(pod) for pod in pods]
-            for view in views:
-                found &= view.left[rows]
+        begin = trial.checkpoint()
+        for at, row in enumerate(rows.tolist()):
+            node = cluster.node_at(row).name
+            start = trial.checkpoint()
+            if self.state(trial, plan, others, {node}, now):
+                found[at] = True
+            else:
+                trial.rollback(start)
+        views = [self._placements[pod.scheduler].view(pod) for pod in pods]
+        for view in views:
+            found &= view.left[rows]
+        trial.rollback(begin)
         return found

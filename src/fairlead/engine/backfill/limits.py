@@ -1,14 +1,15 @@
 """The rows that a unit may use without delaying units whose start is planned."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from fairlead.cluster.arrays import NodeMask, Rows
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
-from fairlead.engine.backfill.futures import Futures, Plan
+from fairlead.engine.backfill.futures import Plan
+from fairlead.engine.backfill.planner import Planner
 from fairlead.engine.reasons import WAITING_FOR_PLANNED_START, WAITING_FOR_RESERVATION
 from fairlead.model.pods import Pod
 from fairlead.queue.quota import QuotaRefusal
@@ -22,23 +23,34 @@ _ROOM = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Limit:
-    """What a unit that may run past a planned start must leave free."""
+    """What a unit that may run past planned starts must leave free."""
 
-    #: Rows where each of its pods alone delays nothing.
-    rows: NodeMask
-    #: Rows that no planned unit needs.
-    strict: NodeMask
     #: The plans that it could delay, each with those before it.
     plans: Sequence[tuple[Plan, Sequence[Plan]]]
     refusal: QuotaRefusal
+    #: Rows that it may use whatever it delays; None: all.
+    open_rows: NodeMask | None = None
+    #: Rows that no planned unit needs.
+    strict: NodeMask | None = None
+    #: Whether it may not run past these planned starts wherever it is.
+    forbids: bool = False
+    #: Plans that are on other nodes if the unit is placed as was last tried.
+    moved: dict[Plan, Plan] = field(default_factory=dict)
 
 
 def delay_refusal(start_s: float) -> QuotaRefusal:
     """`start_s`: in seconds since 1970."""
     at = _written(start_s)
     message = f"it would delay a unit before it, whose start is planned for {at}"
+    return QuotaRefusal(WAITING_FOR_PLANNED_START, message, _ROOM, PLANNED)
+
+
+def outlast_refusal(start_s: float) -> QuotaRefusal:
+    """`start_s`: in seconds since 1970."""
+    at = _written(start_s)
+    message = f"it runs for long past {at}, when a unit before it is planned to start"
     return QuotaRefusal(WAITING_FOR_PLANNED_START, message, _ROOM, PLANNED)
 
 
@@ -53,40 +65,82 @@ def _written(at_s: float) -> str:
 
 
 class Limits:
-    def __init__(self, cluster: Cluster, futures: Futures) -> None:
+    def __init__(
+        self, cluster: Cluster, planner: Planner, all_plans: Callable[[], Sequence[Plan]]
+    ) -> None:
         self._cluster = cluster
-        self._futures = futures
+        self._planner = planner
+        self._futures = planner.futures
+        self._all_plans = all_plans
+
+    def of(
+        self,
+        plans: Sequence[tuple[Plan, Sequence[Plan]]],
+        refusal: QuotaRefusal,
+        closed: NodeMask | None,
+        *,
+        forbids: bool = False,
+    ) -> Limit:
+        """`closed`: rows that the unit may not use at all."""
+        strict = self._cluster.nodes.all()
+        for plan, _ in plans:
+            strict[self._futures.rows_of(plan)] = False
+        if closed is None:
+            return Limit(plans, refusal, None, strict, forbids)
+        return Limit(plans, refusal, ~closed, strict & ~closed, forbids)
 
     def rows(
-        self,
-        plans: Iterable[tuple[Plan, Sequence[Plan]]],
-        pods: Sequence[Pod],
-        fits: NodeMask,
-        now: float,
-    ) -> tuple[NodeMask, NodeMask]:
-        """Rows where each of the pods alone delays none of the plans; and rows of no plan.
+        self, trial: Trial, limit: Limit, pods: Sequence[Pod], fits: NodeMask, now: float
+    ) -> NodeMask:
+        """Rows where each of the pods alone delays none of the plans, which stay where they are.
 
         `fits`: rows that fit one of the pods now; others are not looked at.
         """
-        found, strict = self._cluster.nodes.all(), self._cluster.nodes.all()
-        for plan, others in plans:
+        found = self._cluster.nodes.all()
+        if limit.open_rows is not None:
+            found &= limit.open_rows
+        for plan, others in limit.plans:
             planned = self._futures.rows_of(plan)
-            strict[planned] = False
             rows: Rows = planned[fits[planned] & found[planned]]
             if len(rows):
-                opened = self._futures.open_beside(plan, others, pods, rows, now)
+                opened = self._futures.open_beside(trial, plan, others, pods, rows, now)
                 found[rows[~opened]] = False
-        return found, strict
+        return found
 
     def keeps(
-        self, trial: Trial, limit: Limit, nodes: Iterable[str], uids: frozenset[str], now: float
+        self,
+        trial: Trial,
+        limit: Limit,
+        nodes: Iterable[str],
+        uids: frozenset[str],
+        now: float,
+        *,
+        moving: bool,
     ) -> bool:
-        """Whether all planned units still fit, with pods on these nodes in the trial."""
+        """Whether all planned units still fit at their starts, with pods on these nodes.
+
+        With `moving` they may be on other nodes then; `limit.moved` says on which.
+        """
         used, start = set(nodes), trial.checkpoint()
+        limit.moved.clear()
         for plan, others in limit.plans:
             both = used & plan.on.keys()
-            kept = not both or self._futures.state(trial, plan, others, both, now, uids)
+            if not both:
+                continue
+            kept = plan.has_room(now, uids) and self._futures.state(
+                trial, plan, others, both, now, uids
+            )
             trial.rollback(start)
-            if not kept:
+            if not kept and not (moving and self._moves(trial, limit, plan, uids, now)):
+                limit.moved.clear()
                 return False
         return True
+
+    def _moves(
+        self, trial: Trial, limit: Limit, plan: Plan, uids: frozenset[str], now: float
+    ) -> bool:
+        others = [limit.moved.get(each, each) for each in self._all_plans() if each is not plan]
+        made = self._planner.moved(trial, plan, others, now, uids)
+        if made is not None:
+            limit.moved[plan] = made
+        return made is not None

@@ -3,18 +3,25 @@
 A plan that still holds is kept: a start does not move because another one was found.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from fairlead.cluster.changes import ANYWHERE
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.backfill.candidates import Candidates
+from fairlead.engine.backfill.ends import KEPT_S
 from fairlead.engine.backfill.futures import Plan, UnitKey
+from fairlead.engine.backfill.limits import PLANNED
 from fairlead.engine.backfill.planner import Planner
+from fairlead.engine.backfill.ranks import UnitRanks
 from fairlead.model.backfill import BackfillMode, BackfillTerms
 from fairlead.model.errors import PluginFault
+from fairlead.model.start_terms import StartTerms
 from fairlead.queue.entries import Entry, Pool
+from fairlead.queue.order import QueueOrder
 from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.service_order import ExpectedOf
 from fairlead.queue.units import Unit
 
 #: What planning may cost in one turn (see `Work.spent`); at least one unit is planned.
@@ -32,6 +39,8 @@ class PlanScope:
 
     mode: BackfillMode
     candidates: Candidates
+    #: The last one that was made, if there is at most one.
+    last: Plan | None = None
 
 
 class PlanBook:
@@ -44,9 +53,12 @@ class PlanBook:
         planner: Planner,
         terms: BackfillTerms,
         mode_of: Callable[[Unit], tuple[str, BackfillMode]],
+        order: QueueOrder | None,
+        expected_of: ExpectedOf,
     ) -> None:
         """`mode_of`: the queue that sets the mode for a unit, if any, and the mode."""
         self._mode_of = mode_of
+        self.ranks = UnitRanks(order, expected_of, self._mode_and_candidates)
         self._cluster = cluster
         self._queue = queue
         self._planner = planner
@@ -59,6 +71,8 @@ class PlanBook:
         #: Whether another unit may have to be planned; and when all starts were last looked at.
         self._is_due = False
         self._improved_s = float("-inf")
+        #: Whether there may be more room than plans expect.
+        self._room_grew = False
 
     def __bool__(self) -> bool:
         return bool(self._plans)
@@ -70,6 +84,12 @@ class PlanBook:
         """Those of units before it."""
         return self._plans[: self._plans.index(plan)]
 
+    def comes_before(self, plan: Plan, entry: Entry) -> bool:
+        """Whether the planned unit comes before the other one."""
+        if self.scope_of(plan.entry.unit) is self.scope_of(entry.unit):
+            return plan.rank < self.ranks.rank_of(entry)
+        return plan.order < self.ranks.order_of(entry)
+
     def scope_of(self, unit: Unit) -> PlanScope:
         key, mode = self._mode_of(unit)
         found = self._scopes.get(key)
@@ -77,16 +97,37 @@ class PlanBook:
             found = self._scopes[key] = PlanScope(mode, Candidates(self._queue))
         return found
 
+    def first_of_class(self, entry: Entry) -> Entry:
+        """Of the units that wait with it, the one that comes first where they are planned."""
+        class_, mode = entry.equivalence_class, self.scope_of(entry.unit).mode
+        if class_ is None or mode is not BackfillMode.SHORT_FIRST or self.ranks.is_by_service:
+            return entry
+        return min(self._queue.all_of_class(class_), key=_by_run_time)
+
+    def _mode_and_candidates(self, unit: Unit) -> tuple[BackfillMode, Candidates]:
+        scope = self.scope_of(unit)
+        return scope.mode, scope.candidates
+
     def start_over(self) -> None:
         """Units may belong to other queues, or these have other modes."""
         self._scopes.clear()
         self._plans.clear()
         self._is_due = True
 
-    def refused(self, entry: Entry, order: UnitKey) -> None:
+    def refused(self, entry: Entry) -> None:
         """A unit that has no plan may be one of the first."""
-        if self._needs_plan(self.scope_of(entry.unit), order):
+        scope = self.scope_of(entry.unit)
+        is_new = scope.candidates.add(entry, self.ranks.order_of)
+        if is_new and self._needs_plan(scope, self.ranks.order_of(entry)):
             self._is_due = True
+
+    def room_grew(self) -> None:
+        """There may be more room than plans expect: they are looked at again."""
+        self._room_grew = True
+
+    def move(self, moved: Mapping[Plan, Plan]) -> None:
+        """These plans are on other nodes now."""
+        self._plans = [moved.get(plan, plan) for plan in self._plans]
 
     def nothing_changed(self, since: int) -> None:
         """All changes since this mark are those of trials."""
@@ -100,24 +141,26 @@ class PlanBook:
         return len(own) < depth or (depth > 0 and order < own[-1].order)
 
     def _depth(self, scope: PlanScope) -> int:
+        """Of units that are planned as soon as they are refused."""
         if scope.mode is BackfillMode.CONSERVATIVE:
             return self._terms.depth
-        return 0 if scope.mode is BackfillMode.NONE else 1
+        return 1 if scope.mode is BackfillMode.EASY else 0
 
     # -- planning ----------------------------------------------------------------------------
 
     def renew(self, now: float) -> bool:
         """Plans follow what has changed; whether one of them is another one now."""
-        before = [plan.planned for plan in self._plans]
+        before = [_start_of(plan) for plan in self._plans]
         if self._plans:
             self._drop_started()
             self._check(now)
             self._call(now)
+            self._drop_outrun(now)
         if self._is_due and self._planner.is_ready(now):
             self._is_due = False
             self._add(now)
         self._mark = self._cluster.changes.mark
-        return bool(before) and before != [plan.planned for plan in self._plans]
+        return bool(before) and before != [_start_of(plan) for plan in self._plans]
 
     def _drop_started(self) -> None:
         """Units that are being bound, or are gone, need no plan."""
@@ -165,9 +208,10 @@ class PlanBook:
 
     def _improve(self, now: float) -> None:
         """Units may start earlier than was planned, since others ended early; not too often."""
-        if now - self._improved_s < self._terms.resolution_s / 2:
+        since_s = now - self._improved_s
+        if since_s < (self._terms.resolution_s / 2 if self._room_grew else KEPT_S):
             return
-        self._improved_s = now
+        self._improved_s, self._room_grew = now, False
         work_until = self._cluster.work.spent + _MOST_WORK
         for at, plan in enumerate(self._plans):
             made = self.planned(plan.entry, plan.order, now, self._plans[:at])
@@ -182,7 +226,7 @@ class PlanBook:
     def _call(self, now: float) -> None:
         """Units whose start has come are tried; those that are late are planned again."""
         for at, plan in enumerate(self._plans):
-            if now >= plan.first_start_s + self._terms.hold_s:
+            if now >= plan.held_until_s(self._terms.hold_s):
                 self._give_up(at, now)
                 return
             if plan.start_s > now:
@@ -237,6 +281,73 @@ class PlanBook:
             self._insert(made, scope, depth, now)
         return True
 
+    # -- the first of those that have waited for long ----------------------------------------
+
+    def lead(self, entry: Entry | None, now: float) -> bool:
+        """The first unit that has waited for long enough, if it is before this one, is planned.
+
+        None: this is the end of a turn. Whether a plan was dropped for that.
+        """
+        changed = False
+        for scope in self._scopes.values():
+            if scope.mode is BackfillMode.SHORT_FIRST and self._has_free_gpus():
+                changed |= self._lead(scope, entry, now)
+        return changed
+
+    def _lead(self, scope: PlanScope, before: Entry | None, now: float) -> bool:
+        current = self._plan_of(scope)
+        head = min(self._able(scope, now), key=self.ranks.rank_of, default=None)
+        if head is None or (current and head is current.entry) or not self._planner.is_ready(now):
+            return False
+        if before is not None and not self._is_before(head, before):
+            return False
+        self._plans = [plan for plan in self._plans if plan is not current]
+        order = self.ranks.order_of(head)
+        made = self.planned(head, order, now, [plan for plan in self._plans if plan.order < order])
+        if made is None:
+            self._pause(head.unit.key, now, _NO_PLAN_S)
+            return current is not None
+        if scope.last is not None and scope.last.entry is head:
+            made.follow(scope.last)
+        scope.last = made
+        self._insert(made, scope, 1, now)
+        return current is not None
+
+    def _is_before(self, head: Entry, entry: Entry) -> bool:
+        ranks = self.ranks
+        if self.scope_of(head.unit) is self.scope_of(entry.unit):
+            return ranks.rank_of(head) < ranks.rank_of(entry)
+        return ranks.order_of(head) < ranks.order_of(entry)
+
+    def _drop_outrun(self, now: float) -> None:
+        """A unit that others of its kind have outrun is not the first any more."""
+        for plan in self._plans:
+            scope = self.scope_of(plan.entry.unit)
+            if scope.mode is not BackfillMode.SHORT_FIRST or plan.entry.pool is not Pool.WAITING:
+                continue
+            if plan.entry not in self._able(scope, now):
+                self._plans = [each for each in self._plans if each is not plan]
+
+    def _plan_of(self, scope: PlanScope) -> Plan | None:
+        return next((p for p in self._plans if self.scope_of(p.entry.unit) is scope), None)
+
+    def _able(self, scope: PlanScope, now: float) -> list[Entry]:
+        """The first units of each class that have waited for long enough."""
+        firsts = (self.first_of_class(entry) for entry in self._queue.first_of_classes())
+        waiting = (entry for entry in firsts if self.scope_of(entry.unit) is scope)
+        return [entry for entry in waiting if self._may_lead(entry, scope.mode.rule, now)]
+
+    def _may_lead(self, entry: Entry, rule: StartTerms, now: float) -> bool:
+        if entry.run_s is None or not rule.has_waited(now - entry.first_queued_s, entry.run_s):
+            return False
+        if not self._waits(entry) or self._is_paused(entry.unit.key, now):
+            return False
+        return entry.held_back_by in (None, PLANNED) and not self._makes_room(entry)
+
+    def _has_free_gpus(self) -> bool:
+        """While there are none, no other unit starts before the first one."""
+        return bool((self._cluster.nodes.free_gpus()[0] > 0).any())
+
     def _insert(self, made: Plan, scope: PlanScope, depth: int, now: float) -> None:
         """Those after it are planned again; of more than the depth the last ones are dropped."""
         at = sum(plan.order < made.order for plan in self._plans)
@@ -266,9 +377,12 @@ class PlanBook:
         """A plan beside those that are before it; None if there is no start."""
         ahead = self._plans if ahead is None else ahead
         try:
-            return self._planner.plan(entry, order, ahead, now, at_once=at_once)
+            made = self._planner.plan(entry, order, ahead, now, at_once=at_once)
         except PluginFault:  # the attempt itself reports it
             return None
+        if made is not None:
+            made.rule, made.rank = self.scope_of(entry.unit).mode.rule, self.ranks.rank_of(entry)
+        return made
 
     def waiting(self, entries: Iterable[Entry]) -> list[Entry]:
         """Units that could start, each once."""
@@ -302,6 +416,14 @@ class PlanBook:
             return None
         late_s, hold_s = self._patience_s, self._terms.hold_s
         return min(
-            min(plan.start_s + late_s if plan.called else plan.start_s, plan.first_start_s + hold_s)
+            min(plan.start_s + late_s if plan.called else plan.start_s, plan.held_until_s(hold_s))
             for plan in self._plans
         )
+
+
+def _by_run_time(entry: Entry) -> tuple[float, float]:
+    return inf if entry.run_s is None else entry.run_s, entry.first_queued_s
+
+
+def _start_of(plan: Plan) -> tuple[str, float]:
+    return plan.planned.unit_key, plan.start_s

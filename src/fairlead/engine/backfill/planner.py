@@ -6,18 +6,20 @@ same rules as any other. Nothing changes: the result is a plan.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from fairlead.cluster.arrays import NodeMask, PerNode, Rows
+from fairlead.cluster.changes import Mark
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
+from fairlead.engine.backfill.ending_pods import EndingPods, Times, first_of, lumped
 from fairlead.engine.backfill.ends import Ends
-from fairlead.engine.backfill.futures import Futures, Plan, UnitKey
+from fairlead.engine.backfill.freed_rows import FreedRows, is_enough
+from fairlead.engine.backfill.futures import Futures, Plan, UnitKey, evictor_of
 from fairlead.engine.consolidation.gang_fills import GangFills
 from fairlead.engine.gang_trials import BeyondQuota, ordered
 from fairlead.model.backfill import BackfillTerms, PlannedStart
@@ -30,13 +32,10 @@ from fairlead.queue.units import Gang, Unit
 
 #: Larger gangs get no planned start: that would take too long in one turn.
 MOST_PODS = 1000
-#: What one plan may cost (see `Work.spent`), and how many times are tried.
+#: What one plan may cost (see `Work.spent`).
 _MOST_WORK = 70_000
-_MOST_TIMES = 24
 #: Rows that are looked at beyond those that are needed.
 _MORE_ROWS = 16
-
-Times = npt.NDArray[np.float64]
 
 
 class ReservedRows(Protocol):
@@ -52,23 +51,19 @@ class ReservedRows(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class EndingPods:
-    """Pods that end, in the order of their ends."""
+class _Search:
+    """For the first start of a unit."""
 
-    at_s: Times
-    rows: Rows
-    #: What each of them takes, a column each, of the amounts that are counted.
-    taken: npt.NDArray[np.int64]
-    uids: Sequence[str]
-    bounded: Sequence[bool]
-
-    def freed(self, until_s: float, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
-        """What rows have more by then."""
-        count = int(np.searchsorted(self.at_s, until_s, side="right"))
-        rows, found = self.rows[:count], np.zeros(shape, dtype=np.int64)
-        for at, amounts in enumerate(self.taken):
-            found[at] = np.bincount(rows, weights=amounts[:count], minlength=shape[1])
-        return found
+    entry: Entry
+    order: UnitKey
+    #: Plans that it must not delay.
+    ahead: Sequence[Plan]
+    kinds: Sequence[PodKind]
+    amounts: FreeAmounts
+    ending: EndingPods
+    #: When the cluster was looked at.
+    mark: Mark
+    now: float
 
 
 class Planner:
@@ -87,7 +82,7 @@ class Planner:
         self._cluster = cluster
         self._placements = placements
         self._beyond_quota = beyond_quota
-        self._gangs = GangFills(cluster, placements, beyond_quota)
+        self.gangs = GangFills(cluster, placements, beyond_quota)
         self._ends = ends
         self._terms = terms
         self.futures = Futures(cluster, placements, ends)
@@ -105,7 +100,7 @@ class Planner:
 
         `at_once`: it may fit now.
         """
-        unit = entry.unit
+        unit, mark = entry.unit, self._cluster.changes.mark
         if not 0 < len(unit.pods) <= MOST_PODS:
             return None
         kinds = self._kinds(unit)
@@ -117,13 +112,19 @@ class Planner:
         times = lumped(np.concatenate([ending.at_s, more]), now, self._terms)
         if at_once:
             times = np.concatenate([[now], times[times > now]])
-        begin = self._first_by_amounts(times, kinds, amounts, ending)
+        search = _Search(entry, order, ahead, kinds, amounts, ending, mark, now)
+        begin = self._first_by_amounts(times, search)
         work_until = self._cluster.work.spent + _MOST_WORK
-        for at_s in _some(times[begin:].tolist()):
-            plan = self._at(entry, order, ahead, at_s, kinds, amounts, ending, now)
-            if plan is not None or self._cluster.work.spent > work_until:
-                return plan
-        return None
+
+        def found_at(at_s: float) -> Plan | None:
+            return self._at(search, at_s) if self._cluster.work.spent <= work_until else None
+
+        return first_of(times[begin:].tolist(), found_at)
+
+    def fits_now(self, unit: Unit) -> bool:
+        """Whether it would be placed now."""
+        with self._cluster.trial() as trial:
+            return bool(self._filled(trial, unit))
 
     def is_ready(self, now: float) -> bool:
         """Whether a plan takes no longer than a turn may."""
@@ -148,7 +149,7 @@ class Planner:
     def _ending(self, unit: Unit, amounts: FreeAmounts, now: float) -> EndingPods:
         """All that end within the window; those that should have ended are about to."""
         row_of, until_s = self._cluster.row_of, now + self._terms.window_s
-        evictor = replace(unit.pod, priority=unit.priority)
+        evictor = evictor_of(unit)
         at_s: list[float] = []
         found: list[tuple[str, int, bool]] = []
         taken: list[tuple[int, ...]] = []
@@ -183,25 +184,21 @@ class Planner:
 
     # -- by amounts --------------------------------------------------------------------------
 
-    def _room(
-        self, kinds: Sequence[PodKind], amounts: FreeAmounts, ending: EndingPods, at_s: float
-    ) -> list[PerNode]:
-        free = amounts.free + ending.freed(at_s, amounts.free.shape)
+    def _room(self, search: _Search, at_s: float) -> list[PerNode]:
+        amounts = search.amounts
+        free = amounts.free + search.ending.freed(at_s, amounts.free.shape)
         self._cluster.work.ask(free.size)
         return [
             np.where(kind.rows, fitting_pods(free, needs, kind.count), 0)
-            for kind, needs in zip(kinds, amounts.needs, strict=True)
+            for kind, needs in zip(search.kinds, amounts.needs, strict=True)
         ]
 
-    def _first_by_amounts(
-        self, times: Times, kinds: Sequence[PodKind], amounts: FreeAmounts, ending: EndingPods
-    ) -> int:
+    def _first_by_amounts(self, times: Times, search: _Search) -> int:
         """The first of the times at which there could be room; there is more and more of it."""
         low, high = 0, len(times)
         while low < high:
             middle = (low + high) // 2
-            room = self._room(kinds, amounts, ending, float(times[middle]))
-            if all(int(r.sum()) >= kind.count for r, kind in zip(room, kinds, strict=True)):
+            if is_enough(self._room(search, float(times[middle])), search.kinds):
                 high = middle
             else:
                 low = middle + 1
@@ -209,36 +206,74 @@ class Planner:
 
     # -- in a trial --------------------------------------------------------------------------
 
-    def _at(
-        self,
-        entry: Entry,
-        order: UnitKey,
-        ahead: Sequence[Plan],
-        at_s: float,
-        kinds: Sequence[PodKind],
-        amounts: FreeAmounts,
-        ending: EndingPods,
-        now: float,
-    ) -> Plan | None:
+    def _at(self, search: _Search, at_s: float) -> Plan | None:
         """The plan to start at this time, if the unit fits then."""
-        room = self._room(kinds, amounts, ending, at_s)
-        count = int(np.searchsorted(ending.at_s, at_s, side="right"))
-        run_s = self._ends.run_s(entry.unit)
-        end_s = None if run_s is None else at_s + run_s
-        for rows in self._rows(room, kinds, ending.rows[:count]):
+        entry, ending = search.entry, search.ending
+        room, count = self._room(search, at_s), ending.count(at_s)
+        end_s = self._end_s(entry.unit, at_s)
+        for rows in self._rows(room, search.kinds, ending.rows[:count]):
             with self._cluster.trial() as trial:
                 gone = [at for at in range(count) if rows[ending.rows[at]]]
                 for at in gone:
                     trial.evict(ending.uids[at])
-                placed = self._placed(trial, entry.unit, ahead, at_s, end_s, now)
+                placed = self._placed(trial, entry.unit, search.ahead, at_s, end_s, search.now)
             if placed:
                 basis = _basis(gone, ending, {self._cluster.row_of[node] for _, node in placed})
                 nodes = tuple((pod.uid, node) for pod, node in placed)
                 bounded = all(ending.bounded[at] for at in basis)
                 uids = tuple(ending.uids[at] for at in basis)
                 planned = PlannedStart(entry.unit.key, at_s, end_s, nodes, uids, bounded)
-                return Plan(entry, planned, order, _by_node(placed), now, at_s)
+                freed = self._freed(search, at_s)
+                return Plan(entry, planned, search.order, _by_node(placed), freed, search.now, at_s)
         return None
+
+    def _end_s(self, unit: Unit, start_s: float) -> float | None:
+        run_s = self._ends.run_s(unit)
+        return None if run_s is None else start_s + run_s
+
+    def _freed(self, search: _Search, at_s: float) -> FreedRows:
+        unit, freed = search.entry.unit, search.ending.freed(at_s, search.amounts.free.shape)
+        return FreedRows(
+            self._cluster, self._ends, search.kinds, evictor_of(unit), at_s, freed, search.mark
+        )
+
+    def moved(
+        self, trial: Trial, plan: Plan, others: Sequence[Plan], now: float, staying: Container[str]
+    ) -> Plan | None:
+        """The plan on other nodes at the same start, beside what is in the trial; None: nowhere.
+
+        Pods that are `staying` still run then. `others` are all other plans.
+        """
+        room = plan.freed.room(now, staying)
+        if room is None or not is_enough(room, plan.freed.kinds):
+            return None
+        unit, start = plan.entry.unit, trial.checkpoint()
+        for nodes in self._nodes(plan, room):
+            gone = self.futures.advance(trial, plan, nodes, plan.start_s, now, staying)
+            placed = self._placed(trial, unit, others, plan.start_s, plan.planned.end_s, now)
+            trial.rollback(start)
+            if placed:
+                return self._on(plan, _by_node(placed), gone, now)
+        return None
+
+    def _on(
+        self, plan: Plan, on: Mapping[str, tuple[Pod, ...]], gone: Sequence[str], now: float
+    ) -> Plan:
+        holdings = [self._cluster.holdings[uid] for uid in gone]
+        basis = [held for held in holdings if held.node in on]
+        ends = [self._ends.of(held, now, plan.evictor) for held in basis]
+        bounded = all(end is not None and end.bounded for end in ends)
+        return plan.on_nodes(on, tuple(held.pod.uid for held in basis), bounded=bounded)
+
+    def _nodes(self, plan: Plan, room: Sequence[PerNode]) -> Iterator[list[str]]:
+        """Nodes with room then, those of the plan and a few more first; then all of them."""
+        useful = np.flatnonzero(np.logical_or.reduce([each > 0 for each in room]))
+        nodes = [self._cluster.node_at(row).name for row in useful.tolist()]
+        nodes.sort(key=lambda node: node not in plan.on)
+        few = sum(kind.count for kind in plan.freed.kinds) + _MORE_ROWS
+        yield nodes[:few]
+        if len(nodes) > few:
+            yield nodes
 
     def _rows(
         self, room: Sequence[PerNode], kinds: Sequence[PodKind], freed: Rows
@@ -295,7 +330,7 @@ class Planner:
 
     def _filled(self, trial: Trial, unit: Unit) -> list[tuple[Pod, str]]:
         if isinstance(unit, Gang):
-            filling = self._gangs.fill(trial, unit)
+            filling = self.gangs.fill(trial, unit)
             members = filling.placed if filling.succeeded else ()
             return [(each.pod, each.placed.node) for each in members]
         pod = unit.pod
@@ -305,37 +340,6 @@ class Planner:
         if not isinstance(verdict, Placed) or self._beyond_quota(pod, verdict):
             return []
         return [(pod, verdict.node)]
-
-
-def lumped(at_s: Times, now: float, terms: BackfillTerms) -> Times:
-    """Times that are near to each other become one, the last of them.
-
-    The further away they are, the wider apart: by the resolution up to 32 times of it from now,
-    then twice as much for each doubling.
-    """
-    times = np.unique(at_s[(at_s <= now + terms.window_s)])
-    if not len(times) or terms.resolution_s <= 0:
-        return times
-    ahead = np.maximum(times - now, 0.0) / terms.resolution_s
-    coarse = np.exp2(np.maximum(0.0, np.floor(np.log2(np.maximum(ahead, 1.0))) - 4))
-    bucket = np.ceil(ahead / coarse) * coarse
-    last = np.append(bucket[1:] != bucket[:-1], True)
-    found: Times = times[last]
-    return found
-
-
-def _some(times: Sequence[float]) -> Iterator[float]:
-    """The first ones, then fewer and fewer, the last one included."""
-    step, at = 1, 0
-    for number in range(_MOST_TIMES):
-        if at >= len(times):
-            return
-        yield times[at]
-        step = step if number < _MOST_TIMES // 2 else 2 * step
-        is_last = at == len(times) - 1
-        at = min(at + step, len(times) - 1)
-        if is_last:
-            return
 
 
 def _basis(gone: Sequence[int], ending: EndingPods, rows: set[int]) -> list[int]:

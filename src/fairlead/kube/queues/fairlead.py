@@ -57,6 +57,14 @@ class _Preemption(msgspec.Struct, rename="camel", gc=False):
     reclaimable: bool = True
 
 
+_MODES = {
+    "None": BackfillMode.NONE,
+    "Easy": BackfillMode.EASY,
+    "Conservative": BackfillMode.CONSERVATIVE,
+    "ShortFirst": BackfillMode.SHORT_FIRST,
+}
+
+
 class _Spec(msgspec.Struct, rename="camel", gc=False):
     parent: str = ""
     guaranteed: dict[str, str | int] | None = None
@@ -66,7 +74,7 @@ class _Spec(msgspec.Struct, rename="camel", gc=False):
     budgets: list[_Budget] | None = None
     namespaces: list[str] | None = None
     order: UnitOrder = UnitOrder.PRIORITY
-    backfill: Literal["None", "Easy", "Conservative"] | None = None
+    backfill: Literal["None", "Easy", "Conservative", "ShortFirst"] | None = None
     preemption: _Preemption | None = None
     min_run_time: str | None = None
 
@@ -123,8 +131,8 @@ class FairleadQueues(QueueDefaults):
             priority=_priority(said.priority),
             budgets=_budgets(said.budgets or []),
             namespaces=_namespaces(said.namespaces),
-            order=said.order,
-            backfill=BackfillMode(said.backfill.lower()) if said.backfill else None,
+            order=_order(said),
+            backfill=_MODES[said.backfill] if said.backfill else None,
             within=_within(preemption.within_queue),
             reclaims=preemption.reclaim,
             reclaimable=preemption.reclaimable,
@@ -146,6 +154,13 @@ class FairleadQueues(QueueDefaults):
 
     def _parent(self, name: str) -> str:
         return f"{self.name}/{name_of_queue('spec.parent', name)}" if name else ""
+
+
+def _order(said: _Spec) -> UnitOrder:
+    """Short first is an order as well, by priority first."""
+    if said.backfill == "ShortFirst" and said.order is UnitOrder.PRIORITY:
+        return UnitOrder.SMALLEST_FIRST
+    return said.order
 
 
 def _priority(value: int) -> int:

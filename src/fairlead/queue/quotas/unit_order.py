@@ -1,7 +1,7 @@
 """The active units of one queue, in the order that the queue asks for.
 
-None starves another for ever by its order alone, except by a higher priority: estimates and
-deadlines of units that came later count for less and less.
+None starves another for ever by its order alone, except by a higher priority or a smaller service:
+estimates and deadlines of units that came later count for less and less.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,6 +13,7 @@ from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.heap import EntryHeap
 from fairlead.queue.order import OrderKey
 from fairlead.queue.quotas.estimates import UNKNOWN_S, deadline_s
+from fairlead.queue.service_order import service_key
 from fairlead.queue.units import Unit
 
 #: Ten seconds of waiting count for as much as an estimate that is shorter by one second.
@@ -61,6 +62,8 @@ def unit_key(order: UnitOrder, key: OrderKey, entry: Entry, times: UnitTimes) ->
         return (came,)
     if order is UnitOrder.SHORTEST_FIRST:
         return _AGEING * came + (times.expected_s(entry.unit) or UNKNOWN_S), came
+    if order is UnitOrder.SMALLEST_FIRST:
+        return service_key(entry, times.expected_s)
     if order is UnitOrder.DEADLINE:
         deadline = deadline_s(entry.unit)
         return UNKNOWN_S + came if deadline is None else deadline - times.wall_offset_s(), came

@@ -18,7 +18,6 @@ from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.placement.profile import Profile
 from fairlead.queue.retry_times import ONLY_ON_CHANGE
-from fairlead.sim.virtual.gate import JobGate
 from fairlead.sim.virtual.jobs import JobRecord, SimJob
 from fairlead.sim.virtual.meter import GpuMeter
 from fairlead.sim.virtual.policies.policy import SimPolicy
@@ -39,10 +38,11 @@ class SimulationError(FairleadError):
 
 def simulated_cluster(profiles: Mapping[str, Profile], policy: SimPolicy) -> "VirtualCluster":
     """An empty cluster with an engine of its own, which orders jobs by the policy."""
-    order = JobOrder(policy)
+    order = JobOrder(policy) if policy.orders else None
     engine = Engine(profiles, order=order, retries=ONLY_ON_CHANGE, backfill=policy.backfill)
     cluster = VirtualCluster(engine, policy)
-    order.runs = cluster.runs_by_uid
+    if order is not None:
+        order.runs = cluster.runs_by_uid
     return cluster
 
 
@@ -62,8 +62,6 @@ class VirtualCluster:
         self._agenda: list[tuple[float, int, int, JobRun, int]] = []
         #: Jobs that a strict policy keeps from the engine, by key.
         self._held: list[tuple[float, int, JobRun]] = []
-        #: What keeps jobs from the engine until a rule starts them.
-        self._gate: JobGate | None = None
         self._pending: set[str] = set()
         self._sequence = 0
         self._idle = 0
@@ -134,8 +132,7 @@ class VirtualCluster:
             return False
         self._pass_to(moment)
         self._happen(moment)
-        kept = self._gate.waiting if self._gate else len(self._held)
-        waiting = len(self._pending) + kept
+        waiting = len(self._pending) + len(self._held)
         self.result.series.note(moment, self.result.meter.used_gpus, waiting)
         return True
 
@@ -173,10 +170,7 @@ class VirtualCluster:
     # -- jobs --------------------------------------------------------------------------------
 
     def _come(self, run: JobRun) -> None:
-        if self.policy and self.policy.starts:
-            self._gate = self._gate or JobGate(self.policy.starts, self.result.meter.gpus_of_node)
-            self._gate.came(run, self.now_s)
-        elif self.policy and self.policy.strict:
+        if self.policy and self.policy.strict:
             heappush(self._held, (self.policy.key(run), run.number, run))
         else:
             self._create(run)
@@ -197,8 +191,6 @@ class VirtualCluster:
         self._pending.discard(run.job.name)
         self.running[run.job.name] = run
         self.result.meter.started(run.pods.values())
-        if self._gate:
-            self._gate.started(run, self.now_s)
         self._schedule(self.now_s + run.remaining_s, _ENDS, run)
 
     def _end(self, run: JobRun) -> None:
@@ -214,8 +206,6 @@ class VirtualCluster:
         if run.since_s is not None:
             del self.running[run.job.name]
             self.result.meter.stopped(run.pods.values())
-            if self._gate:
-                self._gate.ended(run)
         run.since_s = None
 
     def _forget_pods(self, run: JobRun) -> list[Pod]:
@@ -252,16 +242,11 @@ class VirtualCluster:
         return len(self.running) != before
 
     def _release_next(self) -> bool:
-        """With some policies the engine gets one job after the other."""
-        if self._pending:
+        """With a strict policy the engine gets one job after the other."""
+        if self._pending or not self._held:
             return False
-        found = self._gate.next(self.now_s) if self._gate else self._next_held()
-        if found is not None:
-            self._create(found)
-        return found is not None
-
-    def _next_held(self) -> JobRun | None:
-        return heappop(self._held)[2] if self._held else None
+        self._create(heappop(self._held)[2])
+        return True
 
     def _decide_all(self) -> None:
         for _ in range(_MOST_IDLE):

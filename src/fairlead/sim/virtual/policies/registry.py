@@ -13,10 +13,9 @@ from fairlead.sim.virtual.policies.srsf import SRSF
 from fairlead.sim.virtual.policies.srtf import SRTF
 from fairlead.sim.virtual.policies.ssf import SSF
 from fairlead.sim.virtual.policies.ssf_easy import SSF_EASY
-from fairlead.sim.virtual.policies.ssf_easy_counted import SSF_EASY_COUNTED
 
 _ALL = (
-    FIFO, FIFO_STRICT, FIFO_EASY, SJF, SSF, SSF_EASY, SSF_EASY_COUNTED, SHORT_FIRST, SRTF, SRSF,
+    FIFO, FIFO_STRICT, FIFO_EASY, SJF, SSF, SSF_EASY, SHORT_FIRST, SRTF, SRSF,
 )  # fmt: skip
 
 POLICIES: Mapping[str, SimPolicy] = {policy.name: policy for policy in _ALL}

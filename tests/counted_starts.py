@@ -11,8 +11,8 @@ start, no later one of them may: only the first job of each number of GPUs is lo
 from bisect import insort
 from dataclasses import dataclass, field
 
-from fairlead.queue.starts.room import GpuRoom, Parts
-from fairlead.queue.starts.terms import StartTerms
+from counted_room import GpuRoom, Parts
+from fairlead.model.start_terms import StartTerms
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -6,9 +6,9 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.queue.starts.by_service import StartsByService
-from fairlead.queue.starts.room import GpuRoom
-from fairlead.queue.starts.terms import SHORT_FIRST_TERMS, SSF_EASY_TERMS, StartTerms
+from counted_room import GpuRoom
+from counted_starts import StartsByService
+from fairlead.model.start_terms import EASY_TERMS, SHORT_FIRST_TERMS, StartTerms
 
 #: When it comes, how long it runs, and its GPUs.
 SimpleJob = tuple[float, float, int]
@@ -53,16 +53,16 @@ class Small:
 
 
 def test_the_smallest_service_comes_first() -> None:
-    assert Small(SSF_EASY_TERMS, 1).run((0, 9, 4), (1, 5, 4), (1, 2, 4)) == [0, 11, 9]
+    assert Small(EASY_TERMS, 1).run((0, 9, 4), (1, 5, 4), (1, 2, 4)) == [0, 11, 9]
 
 
 def test_a_job_that_ends_before_the_planned_start_begins_at_once() -> None:
     # Job 1 needs both nodes, from 10 on. Job 2 has the larger service, and ends by then.
-    assert Small(SSF_EASY_TERMS).run((0, 10, 4), (1, 1, 8), (1, 9, 4)) == [0, 10, 1]
+    assert Small(EASY_TERMS).run((0, 10, 4), (1, 1, 8), (1, 9, 4)) == [0, 10, 1]
 
 
 def test_a_job_that_would_delay_the_planned_start_waits() -> None:
-    assert Small(SSF_EASY_TERMS).run((0, 10, 4), (1, 1, 8), (1, 10, 4)) == [0, 10, 11]
+    assert Small(EASY_TERMS).run((0, 10, 4), (1, 1, 8), (1, 10, 4)) == [0, 10, 11]
 
 
 def test_others_may_put_a_planned_start_off_by_a_part_of_the_wait() -> None:
@@ -82,7 +82,7 @@ def test_a_planned_start_is_put_off_once_however_many_come() -> None:
 def test_a_long_job_does_not_start_beside_a_planned_start() -> None:
     # Job 1 needs three GPUs, and has them at 10 on either node: job 2 delays nothing.
     jobs = ((0.0, 10.0, 3), (0.0, 10.0, 3), (1.0, 1.0, 3), (1.0, 1000.0, 1))
-    assert Small(SSF_EASY_TERMS).run(*jobs)[3] == 1
+    assert Small(EASY_TERMS).run(*jobs)[3] == 1
     # All GPUs give 8 * 9 until then.
     assert Small(StartTerms(outlast=13.0)).run(*jobs)[3] > 1
     assert Small(StartTerms(outlast=14.0)).run(*jobs)[3] == 1
@@ -101,7 +101,7 @@ def test_the_weight_of_gpus() -> None:
 
 
 def test_a_job_with_more_gpus_than_there_are_holds_no_other_back() -> None:
-    assert Small(SSF_EASY_TERMS).run((0, 1, 9), (0, 50, 8)) == [inf, 0]
+    assert Small(EASY_TERMS).run((0, 1, 9), (0, 50, 8)) == [inf, 0]
 
 
 def test_jobs_that_should_have_ended_are_taken_to_end_now() -> None:
@@ -118,7 +118,7 @@ TOGETHER = st.lists(st.tuples(st.just(0.0), RUNS, SIZES), min_size=1, max_size=1
 
 @given(TOGETHER)
 def test_no_job_delays_a_planned_start_and_all_jobs_start(jobs: list[SimpleJob]) -> None:
-    small = Small(SSF_EASY_TERMS)
+    small = Small(EASY_TERMS)
     starts = small.run(*jobs)
     assert inf not in starts
     for planned in small.planned.values():

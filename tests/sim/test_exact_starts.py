@@ -1,0 +1,95 @@
+"""Planned starts of the engine against the rules as they are published, by counts of GPUs.
+
+Both start the same jobs at the same times where nodes are equal and jobs take whole GPUs.
+"""
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from counted_room import GpuRoom
+from counted_starts import StartsByService
+from fairlead.apps.simulate.placements import placement_profile
+from fairlead.model.run_times import RunTime
+from fairlead.model.start_terms import EASY_TERMS, SHORT_FIRST_TERMS, StartTerms
+from fairlead.sim.virtual.cluster import simulated_cluster
+from fairlead.sim.virtual.jobs import (
+    SCHEDULER,
+    SimJob,
+    consolidated,
+    equal_nodes,
+    unit_pods,
+    whole_gpus,
+)
+from fairlead.sim.virtual.policies.registry import find_policy
+
+NODES, GPUS = 4, 4
+
+
+def a_job(number: int, submit_s: float, run_s: float, gpus: int) -> SimJob:
+    requests = [whole_gpus(count) for count in consolidated(gpus, GPUS)]
+    pods = unit_pods(f"job-{number}", requests, RunTime(run_s, run_s, "test"))
+    return SimJob(f"job-{number}", submit_s, run_s, pods, gpus=gpus)
+
+
+def counted(jobs: Sequence[SimJob], terms: StartTerms) -> dict[str, float]:
+    """When each starts by the rule alone."""
+    rule = StartsByService(GpuRoom(NODES, GPUS), terms)
+    moments = [(job.submit_s, 1, number) for number, job in enumerate(jobs)]
+    heapify(moments)
+    starts: dict[str, float] = {}
+    while moments:
+        now = moments[0][0]
+        while moments and moments[0][0] == now:
+            _, comes, number = heappop(moments)
+            job = jobs[number]
+            if comes:
+                rule.came(number, job.run_s, int(job.gpus), now)
+            else:
+                rule.room.end(number, now)
+        while (started := rule.next(now)) is not None:
+            job = jobs[started]
+            place = rule.room.best_fit(int(job.gpus))
+            assert place is not None
+            starts[job.name] = now
+            rule.room.start(started, place, now + job.run_s)
+            heappush(moments, (now + job.run_s, 0, started))
+    return starts
+
+
+def simulated(jobs: Sequence[SimJob], policy: str) -> dict[str, float | None]:
+    """When each starts in the engine."""
+    found = find_policy(policy)
+    cluster = simulated_cluster({SCHEDULER: placement_profile(found.placement)}, found)
+    cluster.add_nodes(equal_nodes(NODES, GPUS))
+    for job in jobs:
+        cluster.submit(job)
+    return {name: record.start_s for name, record in cluster.run().records.items()}
+
+
+@st.composite
+def drawn_jobs(draw: st.DrawFn) -> list[SimJob]:
+    """More than the nodes have room for, so that some wait for long."""
+    count = draw(st.integers(5, 25))
+    said = st.tuples(st.integers(0, 60), st.integers(1, 97), st.sampled_from([1, 2, 3, 4, 8, 12]))
+    drawn = sorted(draw(said) for _ in range(count))
+    # No two have the same service: the order of equal ones is not part of the rule.
+    return [
+        a_job(number, float(submit_s), run_s + number / 32, gpus)
+        for number, (submit_s, run_s, gpus) in enumerate(drawn)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "terms"), [("ssf-easy", EASY_TERMS), ("short-first", SHORT_FIRST_TERMS)]
+)
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_jobs_start_as_the_published_rule_says(
+    policy: str, terms: StartTerms, data: st.DataObject
+) -> None:
+    jobs = data.draw(drawn_jobs())
+    assert simulated(jobs, policy) == counted(jobs, terms)
