@@ -5,8 +5,8 @@
 The real engine runs the trace in virtual time. Every ten minutes it forecasts the starts of the
 first 32 waiting jobs, as `fairlead run` does. Run times are what jobs declare, wrong by a random
 factor of sigma 0.5 (`declared`), or what the engine has learned (`learned`). The first half of the
-jobs only teaches. The baseline expects of every job the median of what was still waited for in the
-first half, with a range from its 10 % to its 90 % quantile. One line of JSON for each run.
+forecasts only teaches. The baseline expects of every job the median of what was still waited for in
+the first half, with a range from its 10 % to its 90 % quantile. One line of JSON for each run.
 """
 
 import argparse
@@ -96,12 +96,11 @@ def scored(trace: SimTrace, policy_name: str) -> dict[str, object]:
     began = time.process_time()
     made = forecasts(cluster)
     starts = {digest_of(_key(job)): cluster.result.records[job.name].start_s for job in trace.jobs}
-    half_s = trace.jobs[len(trace.jobs) // 2].submit_s
     return {
         "trace": trace.name,
         "policy": policy_name,
         "jobs": len(trace.jobs),
-        **_figures(made, starts, half_s),
+        **_figures(made, starts),
         "cpu_s": round(time.process_time() - began, 1),
     }
 
@@ -111,12 +110,13 @@ def _key(job: SimJob) -> str:
     return pod.gang.gang if pod.gang else pod.uid
 
 
-def _figures(made: Made, starts: dict[bytes, float | None], half_s: float) -> dict[str, object]:
+def _figures(made: Made, starts: dict[bytes, float | None]) -> dict[str, object]:
     judged = [(forecast, start_s) for (digest, _), forecast in made.items()
               if (start_s := starts[digest]) is not None]  # fmt: skip
-    left = sorted(start_s - each.made_s for each, start_s in judged if each.made_s < half_s)
-    if not left:
+    if not judged:
         return {"forecasts": 0}
+    half_s = sorted(each.made_s for each, _ in judged)[len(judged) // 2]
+    left = sorted(start_s - each.made_s for each, start_s in judged if each.made_s < half_s)
     low_s, middle_s, high_s = (left[int(share * len(left))] for share in (0.1, 0.5, 0.9))
     engine, naive = Score(), Score()
     for each, start_s in judged:

@@ -241,4 +241,5 @@ TOLD_APART = {
     "agent.mps.cards", "agent.mps.processes",
     "agent.serviceAccount.name", "agent.pools",
     "prometheusRule.labels", "prometheusRule.waitSeconds", "grafanaDashboard.labels",
+    "decisionLog.enabled", "decisionLog.size", "decisionLog.volume",
 }  # fmt: skip

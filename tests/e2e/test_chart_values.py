@@ -393,3 +393,21 @@ def test_values_of_the_scheduler_that_maps_came_from_are_taken(charts: Helm) -> 
     scheduler = found["Deployment/gpu-scheduler-fairlead"]
     assert at(scheduler, "spec.replicas") == 1
     assert {"name": "SCHEDULER_NAME", "value": "gpu-scheduler"} in at(scheduler, f"{CONTAINER}.env")
+
+
+def test_the_decision_log_has_a_volume_of_its_own(charts: Helm) -> None:
+    plain = by_name(charts.rendered({}))[SCHEDULER]
+    assert not [arg for arg in at(plain, f"{CONTAINER}.args") if "decision-log" in arg]
+    values: dict[str, Any] = {"decisionLog": {"enabled": True, "size": "1Gi"}}
+    found = by_name(charts.rendered(values))[SCHEDULER]
+    assert {"--decision-log=/var/log/fairlead", "--decision-log-size=1Gi"} <= set(
+        at(found, f"{CONTAINER}.args")
+    )
+    mount = {"name": "decision-log", "mountPath": "/var/log/fairlead"}
+    assert at(found, f"{CONTAINER}.volumeMounts") == [mount]
+    assert at(found, f"{POD}.volumes") == [{"name": "decision-log", "emptyDir": {}}]
+    claim = {"persistentVolumeClaim": {"claimName": "log"}}
+    values["decisionLog"]["volume"] = claim
+    kept = by_name(charts.rendered(values))[SCHEDULER]
+    assert at(kept, f"{POD}.volumes") == [{"name": "decision-log", **claim}]
+    assert "decisionLog" in charts.complaint({"decisionLog": {"size": "lots"}})

@@ -1,10 +1,12 @@
 """The policy that warns of misspelt annotations: it tells their author, and refuses nothing."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from fairlead.kube.codec import decode_pod
 from fairlead.sim.controlplane import ControlPlane, served
 from manifests import policy, warnings_of
 
@@ -70,3 +72,25 @@ def test_so_is_one_in_a_template(warned: ControlPlane, kind: str) -> None:
 def test_others_are_not(warned: ControlPlane) -> None:
     assert warnings_of(warned, "default", a_pod(FINE)) == ""
     assert warnings_of(warned, "default", a_pod({})) == ""
+
+
+@pytest.mark.parametrize("key", ["fairlead.dev/run-time", "fairlead.dev/time-limit"])
+@pytest.mark.parametrize(
+    "word",
+    ["0", "0s", "0h0m", "-5m", "36500d", "370d", "876000h", "9" * 60, "soon", "", "1e9", "5 m"],
+)
+def test_a_run_time_that_is_none_is_warned_of(warned: ControlPlane, key: str, word: str) -> None:
+    told = warnings_of(warned, "default", a_pod({key: word}))
+    assert f"annotation {key} is ignored; write a duration such as 90m" in told
+    problem = decode_pod(json.dumps(a_pod({key: word})).encode()).run_time
+    assert problem is not None
+    assert problem.problem
+
+
+@pytest.mark.parametrize("word", ["90m", "2h30m", "5400", "1d", "1.5h", "366d", "0.5h", "10s"])
+def test_a_run_time_is_not_warned_of(warned: ControlPlane, word: str) -> None:
+    found = a_pod({"fairlead.dev/run-time": word})
+    assert warnings_of(warned, "default", found) == ""
+    read = decode_pod(json.dumps(found).encode()).run_time
+    assert read is not None
+    assert not read.problem

@@ -410,3 +410,14 @@ def test_a_large_pod_within_the_limits_is_served() -> None:
 
     assert len(steps(HANDLER, pod)) == 20
     assert HANDLER.validate(review(pod)).outcome == "allowed"
+
+
+@pytest.mark.parametrize("word", ["0", "-5m", "36500d", "soon"])
+def test_a_run_time_that_is_none_is_warned_of_and_not_refused(word: str) -> None:
+    pod = a_pod(None)
+    pod["metadata"]["annotations"] = {"fairlead.dev/run-time": word, "fairlead.dev/gpu-shar": "1"}
+    said = answered(HANDLER.validate(review(pod)).body)
+    assert said["allowed"] is True
+    odd, wrong = said["warnings"]
+    assert "fairlead.dev/gpu-shar" in odd
+    assert wrong.startswith(f"fairlead.dev/run-time is {word!r} and is ignored: ")

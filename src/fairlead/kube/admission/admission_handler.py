@@ -92,7 +92,8 @@ class AdmissionHandler:
             return AdmissionAnswer(review.refuse(asked, problem), "refused")
         if problem := self.queues.problem_with_pod(pod):
             return AdmissionAnswer(review.refuse(asked, problem), "refused", in_doubt=True)
-        return AdmissionAnswer(review.allow(asked, warning=pod.misspelt), "allowed")
+        warnings = (pod.misspelt, pod.run_time.problem if pod.run_time else "")
+        return AdmissionAnswer(review.allow(asked, warnings=warnings), "allowed")
 
     def _checked_queue(self, asked: Review) -> AdmissionAnswer:
         try:

@@ -1,7 +1,7 @@
 """AdmissionReview, version v1: the API server's question about one object, and our answer."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -125,10 +125,10 @@ def _is_about(request: _Request, group: str, kind: str) -> bool:
     return given and (request.kind.group, request.kind.kind) == (group, kind)
 
 
-def allow(review: Review, patch: Sequence[Operation] = (), warning: str = "") -> bytes:
-    """Yes; with a patch if there is something to put in, and a warning if there is one."""
+def allow(review: Review, patch: Sequence[Operation] = (), warnings: Iterable[str] = ()) -> bytes:
+    """Yes; with a patch if there is something to put in, and with warnings that are not empty."""
     if not patch:
-        told = (warning,) if warning else ()
+        told = tuple(filter(None, warnings))
         return _encode(_Answer(_Response(review.uid, allowed=True, warnings=told)))
     coded = base64.b64encode(_encode(patch)).decode()
     return _encode(_Answer(_Response(review.uid, True, None, "JSONPatch", coded)))
