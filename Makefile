@@ -55,6 +55,7 @@ format: setup ## put the code in shape
 bench: setup ## engine, drain and shapes beside kube-scheduler, restart, failover, embedded server, cards (BENCH=large)
 	@$(VENV)/python controlplane/build.py
 	@$(VENV)/python bench/engine.py --out bench/results/engine.json
+	@$(VENV)/python bench/start.py
 	@$(VENV)/python bench/drain.py
 	@$(VENV)/python bench/shapes.py $(if $(filter large,$(BENCH)),,--quick)
 	@$(VENV)/python bench/gangs_live.py

@@ -1,6 +1,7 @@
 """What the benchmarks on a real API server share."""
 
 import asyncio
+import compileall
 import json
 import math
 import re
@@ -35,6 +36,11 @@ def assets(*options: str) -> Path:
     )
 
 
+def compile_sources() -> None:
+    """An installed package has its bytecode; a checkout may not, and may not be let write it."""
+    compileall.compile_dir(ROOT / "src", quiet=2)
+
+
 @contextmanager
 def start_scheduler(
     plane: ControlPlane, side: str, *options: str, victims: int = 0
@@ -62,6 +68,7 @@ def start_scheduler(
         with ChildProcess("bare-client", command, plane.logs / "bare-client.log") as process:
             yield process
         return
+    compile_sources()
     access = ("--kubeconfig", kubeconfig)
     command = [FAIRLEAD, "run", "--port", "0", *access, *options]
     with ChildProcess("fairlead", command, plane.logs / "fairlead.log") as process:
