@@ -21,9 +21,11 @@ from fairlead.model.claims import (
 from fairlead.model.devices import (
     CounterSet,
     Device,
+    DeviceCapacity,
     DeviceClass,
     DeviceForm,
     DeviceNodes,
+    RequestPolicy,
     ResourceSlice,
     VersionText,
 )
@@ -258,3 +260,40 @@ def test_more_slices_than_counters_allow_are_refused_without_a_search() -> None:
     allocator.steps = 0
     assert allocator.allocate("n", {}, [_claim(28, name="c"), _claim(29, name="d")]) is None
     assert allocator.steps == 0
+
+
+def _shared_gpu() -> tuple[DeviceUsage, Allocator]:
+    """One GPU that claims share, or one partition of it: there is room for one of them."""
+    whole = (CounterSet("s", (("slots", 2),)),)
+    policy = RequestPolicy(default=1)
+    devices = _slice(
+        "n",
+        _device(
+            "gpu", consumes=whole, shareable=True, capacity=(("m", DeviceCapacity(4, policy)),)
+        ),
+        _device("part", consumes=(CounterSet("s", (("slots", 1),)),)),
+        slice_count=2,
+    )
+    counters = _slice(
+        "n", name="n-1", slice_count=2, counter_sets=(CounterSet("s", (("slots", 2),)),)
+    )
+    _, usage, allocator = _world(devices, counters)
+    return usage, allocator
+
+
+def test_a_share_keeps_partitions_away_and_shares_its_counters_with_other_shares() -> None:
+    usage, allocator = _shared_gpu()
+    for _ in range(4):
+        found = allocator.allocate("n", {}, [_claim(1)])
+        assert _names(found) == ["gpu"]
+        assert found is not None
+        assert found[0].devices[0].consumed_capacity == (("m", 1),)
+        usage.hold(found[0])
+    assert allocator.allocate("n", {}, [_claim(1)]) is None
+
+
+def test_a_step_back_gives_back_counters() -> None:
+    """The second request cannot have the GPU: it is not chosen twice for one request."""
+    _, allocator = _shared_gpu()
+    assert allocator.allocate("n", {}, [_claim(2)]) is None
+    assert _names(allocator.allocate("n", {}, [_claim(1, 1)])) == ["gpu", "gpu"]

@@ -339,3 +339,23 @@ def test_a_node_with_an_earlier_alternative_is_better() -> None:
     (write,) = step.writes
     assert write.allocation is not None
     assert [device.request for device in write.allocation.devices] == ["r/a"]
+
+
+def test_many_nodes_are_decided_in_one_pass() -> None:
+    """Only the chosen node is searched, and nothing when all devices are held."""
+    names = tuple(f"n{number:02}" for number in range(40))
+    slices = [a_slice(name, a_device("gpu-0")) for name in names]
+    claims = [a_claim(f"c{number}") for number in range(41)]
+    engine = engine_with(*slices, *claims, nodes=names)
+    steps: list[int] = []
+    places: set[str] = set()
+    for number in range(40):
+        before = engine.cluster.claims.allocator.steps
+        places.add(bind(engine, a_claiming_pod(f"p{number}", f"c{number}")))
+        steps.append(engine.cluster.claims.allocator.steps - before)
+    assert places == set(names)
+    assert max(steps) < 20
+    see(engine, a_claiming_pod("last", "c40"))
+    (told,) = decide(engine)
+    assert isinstance(told, AnnounceFailure)
+    assert "0/40 nodes are available: 40 cannot allocate all claims." in told.message

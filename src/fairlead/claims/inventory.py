@@ -19,7 +19,7 @@ class DeviceInventory:
     """Slices come and go; `pools` says what a node can use."""
 
     def __init__(self, behaviour: Behaviour = KUBERNETES_1_36) -> None:
-        self.behaviour = behaviour
+        self._behaviour = behaviour
         self._slices: dict[str, ResourceSlice] = {}
         self._by_pool: defaultdict[PoolKey, dict[str, ResourceSlice]] = defaultdict(dict)
         self._by_node: defaultdict[str, dict[str, ResourceSlice]] = defaultdict(dict)
@@ -33,6 +33,17 @@ class DeviceInventory:
         self._kept = 0
         self.answers = SelectorAnswers()
         self._parts = SharedParts()
+
+    @property
+    def behaviour(self) -> Behaviour:
+        return self._behaviour
+
+    @behaviour.setter
+    def behaviour(self, behaviour: Behaviour) -> None:
+        """Versions differ in which slices a node sees."""
+        self._behaviour = behaviour
+        for part in list(self._slices.values()):
+            self.put(part)
 
     def __len__(self) -> int:
         return len(self._slices)

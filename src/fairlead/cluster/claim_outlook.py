@@ -21,6 +21,8 @@ from fairlead.model.nodes import Node
 MOST_ALTERNATIVES = 8
 
 #: What is found for a node.
+#: So many nodes are asked at once that one pass over all devices is worth it.
+_MANY = 16
 FITS, CANNOT, INVALID, AWAY, FAILED = range(5)
 
 
@@ -47,10 +49,44 @@ def _codes(uses: tuple[ClaimUse, ...], nodes: Nodes) -> AnswerCodes:
         return np.full(len(nodes), CANNOT, dtype=np.int8)
     codes = np.where(unavailable(claims, nodes), AWAY, FITS).astype(np.int8)
     asked = unallocated(claims, nodes.claims)
-    for position, node in enumerate(nodes.objects() if asked else ()):
-        if node is not None and (found := _on(node, asked, nodes.claims)) != FITS:
-            codes[position] = found
+    if asked:
+        objects = list(nodes.objects())
+        decided = _at_a_glance(objects, asked, nodes.claims)
+        for position, node in enumerate(objects):
+            if node is None:
+                continue
+            found = decided.get(position)
+            found = _on(node, asked, nodes.claims) if found is None else found
+            if found != FITS:
+                codes[position] = found
     return codes
+
+
+def _at_a_glance(
+    nodes: Sequence[Node | None], claims: Sequence[ResourceClaim], state: DeviceClaims
+) -> dict[int, int]:
+    """What counts of devices decide, where many nodes are asked; by position."""
+    if len(nodes) < _MANY:
+        return {}
+    from fairlead.claims.glance import NO, YES  # not at the start of the program
+
+    try:
+        codes = state.allocator.glance([node.name if node else "" for node in nodes], claims)
+    except AllocationError:
+        return {}
+    decided = dict.fromkeys(np.flatnonzero(codes == NO).tolist(), CANNOT)
+    if _devices(claims) == 1:
+        # Several devices could be of one GPU: the nodes have to be asked.
+        for position in np.flatnonzero(codes == YES).tolist():
+            node = nodes[position]
+            if node is not None and not state.blocks.on(node.name):
+                decided[position] = FITS
+    return decided
+
+
+def _devices(claims: Sequence[ResourceClaim]) -> int:
+    needs = (request.exactly for claim in claims for request in claim.requests)
+    return sum(need.count for need in needs if need is not None)
 
 
 def _on(node: Node, claims: Sequence[ResourceClaim], state: DeviceClaims) -> int:

@@ -23,6 +23,7 @@ from fairlead.model.devices import DeviceClass, DeviceTaintRule, ResourceSlice
 from fairlead.model.nodes import Node
 
 if TYPE_CHECKING:
+    from fairlead.claims.allocator import Allocator
     from fairlead.cluster.claim_blocks import ClaimBlocks
 
 T = TypeVar("T")
@@ -85,6 +86,7 @@ class DeviceClaims:
         self.inventory = DeviceInventory()
         #: What claims hold of it.
         self.usage = DeviceUsage()
+        self._allocator: Allocator | None = None
         #: Devices of GPUs that are in use otherwise; set by the cluster.
         self.blocks: ClaimBlocks
         #: On which nodes the claims of pods can be used.
@@ -151,6 +153,15 @@ class DeviceClaims:
             found = self._alike[claim.uid] = SettledUse("", "", claim=alike)
         return found
 
+    @property
+    def allocator(self) -> "Allocator":
+        """One for all claims: it remembers what it was asked."""
+        if self._allocator is None:
+            from fairlead.claims.allocator import Allocator  # not at the start of the program
+
+            self._allocator = Allocator(self.inventory, self.classes, self.usage)
+        return self._allocator
+
     def allocate(
         self, node: Node, claims: Sequence[ResourceClaim]
     ) -> tuple[Allocation, ...] | None:  # fmt: skip
@@ -158,12 +169,9 @@ class DeviceClaims:
 
         Raises AllocationError, and InvalidPools.
         """
-        from fairlead.claims.allocator import Allocator  # with it comes CEL
-
-        allocator = Allocator(self.inventory, self.classes, self.usage)
         blocked = self.blocks.on(node.name)
         for _ in range(_MOST_CLASHES):
-            found = allocator.allocate(node.name, node.labels, claims, blocked)
+            found = self.allocator.allocate(node.name, node.labels, claims, blocked)
             clash = self.blocks.clash(node.name, found) if found else None
             if clash is None:
                 return found
