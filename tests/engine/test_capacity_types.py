@@ -5,14 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from builders import a_node, a_pod, a_taint, an_engine, decide, see
+from builders import SCHEDULER, a_node, a_pod, a_taint, an_engine, decide, see
+from fairlead.apps.config.profiles import aiming, built_in
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import NodeSeen, PodGone
+from fairlead.engine.events import FiguresSeen, NodeSeen, PodGone
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict, Instruction
 from fairlead.engine.reasons import UNSCHEDULABLE, WAITING_FOR_BETTER_PLACE
 from fairlead.model.capacity_types import CapacityTerms, CapacityType, capacity_type
+from fairlead.model.node_figures import NAME, Figure, FigureList, FigureRule, SeenFigures
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod, Taint, Toleration
+from fairlead.plugins.goals import GoalLevel, Goals
+from fairlead.plugins.goals_built_in import PodCost
 from gang_world import GangWorld, a_gang
 
 SPOT = {"karpenter.sh/capacity-type": "spot"}
@@ -154,6 +158,52 @@ def test_a_gang_waits_whole_and_then_takes_what_there_is() -> None:
     world.now = 61.0
     world.decide_all()
     assert sorted(bind.node for bind in world.binds.values()) == ["a", "b"]
+
+
+def limited(engine_nodes: Sequence[Node], at_most: float = 2.0) -> Engine:
+    level = GoalLevel(((PodCost(), 1.0),), at_most=at_most, patience_s=60.0)
+    engine = Engine({SCHEDULER: aiming(built_in(SCHEDULER), Goals((level,)))})
+    for node in engine_nodes:
+        engine.handle(NodeSeen(node), now=0.0)
+    return engine
+
+
+def priced(engine: Engine, now: float = 0.0, **prices: float) -> None:
+    rules = tuple(FigureRule(((NAME, name),), price) for name, price in prices.items())
+    seen = SeenFigures(Figure.PRICE, (FigureList("test", rules),))
+    engine.handle(FiguresSeen(seen), now=now)
+
+
+def test_a_goal_with_a_patience_waits_for_a_price_and_then_takes_the_best() -> None:
+    engine = limited([a_node("a", gpus=1), a_node("b", gpus=1)])
+    priced(engine, a=5.0, b=4.0)
+    see(engine, a_pod("p", gpus=1))
+    (failure,) = failures(decide(engine))
+    assert failure.reason == WAITING_FOR_BETTER_PLACE
+    assert "a node with Cost of at most 2 money/h" in failure.message
+    engine.tend(now=60.0)
+    assert binds(decide(engine, now=75.0)) == {"p": "b"}
+
+
+def test_a_price_that_falls_ends_the_wait_and_other_changes_do_not() -> None:
+    engine = limited([a_node("a", gpus=1)])
+    priced(engine, a=5.0)
+    see(engine, a_pod("p", gpus=1))
+    decide(engine)
+    engine.handle(NodeSeen(a_node("b", gpus=1)), now=20.0)
+    priced(engine, now=20.0, a=5.0, b=3.0)
+    assert not decide(engine, now=20.0)
+    priced(engine, now=30.0, a=5.0, b=1.5)
+    assert binds(decide(engine, now=30.0)) == {"p": "b"}
+
+
+def test_a_feed_of_prices_that_stops_ends_the_wait() -> None:
+    engine = limited([a_node("a", gpus=1)])
+    priced(engine, a=5.0)
+    see(engine, a_pod("p", gpus=1))
+    decide(engine)
+    priced(engine, now=20.0)
+    assert binds(decide(engine, now=20.0)) == {"p": "a"}
 
 
 # -- shares of gangs ------------------------------------------------------------------------------

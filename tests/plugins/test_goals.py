@@ -145,6 +145,7 @@ def test_levels_rates_and_options_come_from_the_configuration() -> None:
         ("order: [{sum: [Costs]}]", "did you mean 'Cost'"),
         ("order: [{sum: [Cost], tolerance: five}]", "tolerance is 'five'; write a share"),
         ("order: []", "length"),
+        ("order: [{sum: [Cost], atMost: 2}]", "atMost and patience belong together"),
         ("order: [{sum: [{goal: LostTime, options: {lost: 1}}]}]", "has no option 'lost'"),
     ],
 )

@@ -189,6 +189,7 @@ class Cluster:
         """What nodes cost, draw or emit from now on."""
         self.columns.figures.put(seen, self.columns.nodes)
         self.changes.add(ANYWHERE, Aspect.FIGURES)
+        self.improved.add(Aspect.FIGURES)
 
     def put_readings(self, readings: Collection[NodeReadings], now_s: float) -> None:
         """What GPUs are doing; unknown nodes and GPUs are ignored.

@@ -674,8 +674,8 @@ class Engine:
             steps: tuple[PrepareStep, ...] = ()
             record = None
             if isinstance(verdict, Placed):
-                if pod.request.capacity is not None and (
-                    wait := self._requeuer.goal_waits.refusal(entry, (verdict.node,), now)
+                if (pod.request.capacity is not None or placement.limited_levels) and (
+                    wait := self._requeuer.goal_waits.refusal(entry, ((pod, verdict.node),), now)
                 ):
                     return self._await_quota(entry, wait, now)
                 if beyond := self._requeuer.beyond_quota(pod, verdict):

@@ -164,10 +164,11 @@ class GangAttempts:
 
     def _wait(self, entry: Entry, gang: Gang, filling: Filling, now: float) -> QuotaRefusal | None:
         """Why it waits although it could have these nodes, if it prefers others."""
-        if gang.pod.request.capacity is None:
+        waits = self._requeuer.goal_waits
+        if not waits.may_wait(gang.pod):
             return None
-        nodes = (member.placed.node for member in filling.placed)
-        return self._requeuer.goal_waits.refusal(entry, nodes, now)
+        placed = ((member.pod, member.placed.node) for member in filling.placed)
+        return waits.refusal(entry, placed, now)
 
     def _allowed(self, trial: Trial, gang: Gang, room: GangRoom | None, now: float) -> Filling:
         """The best one that delays no planned start."""

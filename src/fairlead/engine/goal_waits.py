@@ -4,15 +4,19 @@ Such a wait is deliberate: its reason is never `Unschedulable`, for which autosc
 ends when a preferred node fits, and at the latest when the unit's patience ends.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import inf
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.nodes import Nodes
 from fairlead.engine.reasons import WAITING_FOR_BETTER_PLACE
 from fairlead.model.pods import Pod
+from fairlead.placement.place import Placement
+from fairlead.plugins.goals import GoalLevel
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaRefusal
@@ -22,62 +26,111 @@ from fairlead.queue.units import Unit
 _FEW = 64
 
 
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """Until when a unit waits, and for what."""
+
+    until_s: float
+    spot: bool
+    levels: tuple[GoalLevel, ...]
+
+
 class GoalWaits:
-    def __init__(self, cluster: Cluster, queue: SchedulingQueue) -> None:
+    def __init__(
+        self, cluster: Cluster, queue: SchedulingQueue, placements: Mapping[str, Placement]
+    ) -> None:
         self._cluster = cluster
         self._queue = queue
-        #: When the patience of units ends that wait for it, by the key of the unit.
-        self._until_s: dict[str, float] = {}
+        self._placements = placements
+        #: Units that wait, by their key.
+        self._waits: dict[str, _Wait] = {}
         self._heap: list[tuple[float, str]] = []
 
-    def refusal(self, entry: Entry, nodes: Iterable[str], now: float) -> QuotaRefusal | None:
-        """Why the unit waits although it could have these nodes; None if it takes them."""
-        unit = entry.unit
-        until_s = entry.first_queued_s + patience_s(unit.pods)
-        if now >= until_s or self._prefers(nodes) or self._is_nominated(unit.pods):
-            self._until_s.pop(unit.key, None)
+    def may_wait(self, pod: Pod) -> bool:
+        return pod.request.capacity is not None or bool(
+            self._placements[pod.scheduler].limited_levels
+        )
+
+    def refusal(
+        self, entry: Entry, placed: Iterable[tuple[Pod, str]], now: float
+    ) -> QuotaRefusal | None:
+        """Why the unit waits although its pods could have these nodes; None if it takes them."""
+        unit, waited_s = entry.unit, now - entry.first_queued_s
+        rows = [(pod, self._cluster.row_of[node]) for pod, node in placed]
+        if self._is_nominated(unit.pods):
+            rows = []  # it takes the room that others leave for it
+        spot = patience_s(unit.pods) > waited_s and not self._are_spot(rows)
+        levels = self._unmet(rows, waited_s)
+        wishes = [(patience_s(unit.pods), "spot capacity")] if spot else []
+        wishes += [(level.patience_s, _words(level)) for level in levels]
+        if not wishes:
+            self._waits.pop(unit.key, None)
             return None
-        self._wait(unit.key, until_s)
+        least_s, words = min(wishes)
+        self._wait(unit.key, _Wait(entry.first_queued_s + least_s, spot, levels))
         return QuotaRefusal(
             WAITING_FOR_BETTER_PLACE,
-            f"it fits now, and waits {until_s - now:.0f} s more at most for spot capacity",
+            f"it fits now, and waits {least_s - waited_s:.0f} s more at most for {words}",
             woken_by=_CHANGES,
         )
 
-    def _prefers(self, nodes: Iterable[str]) -> bool:
-        spot = self._cluster.nodes.spot()
-        return all(spot[self._cluster.row_of[node]] for node in nodes)
+    def _are_spot(self, rows: Iterable[tuple[Pod, int]]) -> bool:
+        return all(self._cluster.columns.is_spot(row) for _, row in rows)
+
+    def _unmet(
+        self, rows: Iterable[tuple[Pod, int]], waited_s: float
+    ) -> tuple[GoalLevel, ...]:  # fmt: skip
+        """Levels of goals that some pod would exceed, and that there is still time for."""
+        found: dict[GoalLevel, None] = {}
+        for pod, row in rows:
+            placement = self._placements[pod.scheduler]
+            for level in placement.limited_levels:
+                if waited_s < level.patience_s and level not in found:
+                    node = Nodes(self._cluster.columns, slice(row, row + 1))
+                    counted = float(level.total(placement.request(pod), node)[0])
+                    if level.at_most is not None and counted > level.at_most:
+                        found[level] = None
+        return tuple(found)
 
     def _is_nominated(self, pods: Iterable[Pod]) -> bool:
         """Others were evicted for it: it takes the room that they leave."""
         nominations = self._cluster.nominations
         return bool(nominations) and any(nominations.node_of(pod.uid) for pod in pods)
 
-    def _wait(self, key: str, until_s: float) -> None:
-        if self._until_s.get(key) != until_s:
-            self._until_s[key] = until_s
-            heappush(self._heap, (until_s, key))
-        if len(self._heap) > 2 * len(self._until_s) + _FEW:
+    def _wait(self, key: str, wait: _Wait) -> None:
+        before = self._waits.get(key)
+        self._waits[key] = wait
+        if before is None or before.until_s != wait.until_s:
+            heappush(self._heap, (wait.until_s, key))
+        if len(self._heap) > 2 * len(self._waits) + _FEW:
             self._forget()
 
     def _forget(self) -> None:
         """Without units that are gone, and times that were replaced."""
-        self._until_s = {key: s for key, s in self._until_s.items() if self._entry(key)}
-        self._heap = [(until_s, key) for key, until_s in self._until_s.items()]
+        self._waits = {key: wait for key, wait in self._waits.items() if self._entry(key)}
+        self._heap = [(wait.until_s, key) for key, wait in self._waits.items()]
         heapify(self._heap)
 
     def _entry(self, key: str) -> Entry | None:
         return self._queue.gang(key) or self._queue.get(key)
 
     def is_waiting(self, unit: Unit) -> bool:
-        return unit.key in self._until_s
+        return unit.key in self._waits
 
     def open_rows(self, unit: Unit) -> NodeMask | None:
         """The rows that could end its wait before its time; None: it does not wait."""
-        return self._cluster.nodes.spot() if unit.key in self._until_s else None
+        wait = self._waits.get(unit.key)
+        if wait is None:
+            return None
+        nodes = self._cluster.nodes
+        rows: NodeMask = nodes.spot() if wait.spot else nodes.all()
+        request = self._placements[unit.pod.scheduler].request(unit.pod)
+        for level in wait.levels:
+            rows = rows & (level.total(request, nodes) <= (level.at_most or 0.0))
+        return rows
 
     def __bool__(self) -> bool:
-        return bool(self._until_s)
+        return bool(self._waits)
 
     def due_s(self) -> float | None:
         return self._heap[0][0] if self._heap else None
@@ -86,9 +139,10 @@ class GoalWaits:
         """Lets units try again whose patience has ended."""
         while self._heap and self._heap[0][0] <= now:
             until_s, key = heappop(self._heap)
-            if self._until_s.get(key) != until_s:
+            wait = self._waits.get(key)
+            if wait is None or wait.until_s != until_s:
                 continue
-            del self._until_s[key]
+            del self._waits[key]
             entry = self._entry(key)
             if entry is not None and entry.pool is Pool.WAITING:
                 self._queue.wake(entry, "UnschedulableTimeout", now=now)
@@ -97,8 +151,13 @@ class GoalWaits:
 #: What can make a preferred node fit.
 _CHANGES = (
     Aspect.PRESENCE | Aspect.ALLOCATABLE | Aspect.USAGE | Aspect.LABELS | Aspect.TAINTS
-    | Aspect.DEVICES | Aspect.TRUST
+    | Aspect.DEVICES | Aspect.TRUST | Aspect.FIGURES
 )  # fmt: skip
+
+
+def _words(level: GoalLevel) -> str:
+    names = " and ".join(goal.name for goal, _ in level.goals)
+    return f"a node with {names} of at most {level.at_most:g} {level.unit}"
 
 
 def patience_s(pods: Iterable[Pod]) -> float:

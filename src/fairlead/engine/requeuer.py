@@ -92,7 +92,7 @@ class Requeuer:
         self.first_to_start: Callable[[Entry, float], Entry | None] | None = None
         self.more_of_class: Callable[[Unit], str] | None = None
         #: Units that wait for nodes that they prefer.
-        self.goal_waits = GoalWaits(cluster, queue)
+        self.goal_waits = GoalWaits(cluster, queue, placements)
         #: Counted resources; None while there are none.
         self.counted: CountedPolicy | None = None
         #: Whether evicting others could help a waiting gang.

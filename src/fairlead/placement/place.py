@@ -50,6 +50,8 @@ class Placement:
         self._everywhere = Scope(cluster)
         self._views = Views(profile, cluster)
         self._chooser = profile.gpu_chooser
+        #: Levels of its goals that pods wait for; mostly none.
+        self.limited_levels = profile.goals.limited if profile.goals else ()
 
     def view(self, pod: Pod) -> View:
         """The answers shared by all pods that ask for the same."""

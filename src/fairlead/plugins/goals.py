@@ -29,6 +29,9 @@ class GoalLevel:
     #: Nodes are as good as the best within this share of it, and this much.
     tolerance: float = 0.0
     slack: float = 0.0
+    #: A pod waits so long for a node that counts at most this; None: it does not wait.
+    at_most: float | None = None
+    patience_s: float = 0.0
 
     @property
     def unit(self) -> GoalUnit:
@@ -82,6 +85,11 @@ class Goals:
         """Each goal once, in order."""
         found = {goal.name: goal for level in self.levels for goal, _ in level.goals}
         return tuple(found.values())
+
+    @property
+    def limited(self) -> tuple[GoalLevel, ...]:
+        """Levels that pods wait for."""
+        return tuple(level for level in self.levels if level.at_most is not None)
 
     @property
     def pod_keys(self) -> tuple[str, ...]:

@@ -173,6 +173,9 @@ class GoalLevelConfig(_Strict):
     sum: Annotated[list[str | GoalConfig], msgspec.Meta(min_length=1, max_length=16)]
     #: A share of the best such as 5%, or an amount in the unit of the level.
     tolerance: str | float = 0.0
+    #: Pods wait so long for a node that counts at most this much.
+    at_most: _Amount | None = None
+    patience: str = ""
 
 
 class RatesConfig(_Strict):
@@ -198,7 +201,10 @@ def _level(level: GoalLevelConfig, rates: GoalRates, registry: Registry, base: P
     goals = [_goal(item, registry, base) for item in level.sum]
     weighed = tuple((goal, _rate(goal, rates, alone=len(goals) == 1)) for goal in goals)
     share, slack = _tolerance(level.tolerance)
-    return GoalLevel(weighed, share, slack)
+    if (level.at_most is None) != (not level.patience):
+        raise ConfigError("goals: atMost and patience belong together; write both, or none")
+    patience_s = _seconds("patience", level.patience) if level.patience else 0.0
+    return GoalLevel(weighed, share, slack, level.at_most, patience_s)
 
 
 def _goal(item: str | GoalConfig, registry: Registry, base: Path) -> Goal:
