@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairlead.cluster.claim_charges import asked_milli, held_milli
 from fairlead.cluster.holdings import Holding
 from fairlead.model.gpu_parts import charge_of, counted, milli_of_request, milli_of_use
 from fairlead.model.gpus import WHOLE, GpuRequest, GpuUse, Grant, Inventory
@@ -39,12 +40,22 @@ class Charges:
         found = self._kept.get(request)
         if found is not None:
             return found
+        if request.claims:
+            milli = asked_milli(request.claims, self._cluster.claims)
+            return _plus(charge_of(request), milli)
         asked = request.gpu_request
         if asked is not None and asked.memory_mib:
             return charge_of(request, self._smallest_mib(asked))
         return self._kept.keep(request, charge_of(request), request.weight_bytes)
 
     def of_holding(self, held: Holding) -> Amounts:
+        charge = self._of_holding(held)
+        if not held.pod.request.claims:
+            return charge
+        pod = held.pod
+        return _plus(charge, held_milli(pod.uid, pod.request.claims, self._cluster.claims))
+
+    def _of_holding(self, held: Holding) -> Amounts:
         inventory = self._cluster.inventory_of(held.node) or _NONE
         uses = held.grant.uses if held.grant else ()
         if not uses:
@@ -62,7 +73,7 @@ class Charges:
     def _of_counted(self, held: Holding, model: str) -> Amounts:
         """GPUs that a device plugin picks have a model if all of the node have the same."""
         request = held.pod.request
-        if held.amounts == request.resources:
+        if held.amounts == request.resources and not request.claims:
             charge = self.of_request(request)
         else:
             charge = counted(held.amounts, self._gpus_of(held))
@@ -83,6 +94,15 @@ class Charges:
         devices = self._cluster.columns.devices
         memory = devices.memory[devices.there & (devices.memory >= asked.memory_mib)]
         return int(np.min(memory)) if memory.size else 0
+
+
+def _plus(charge: Amounts, milli: int) -> Amounts:
+    """With so many thousandths of GPUs more."""
+    if not milli:
+        return charge
+    found = dict(charge)
+    found[GPUS] = found.get(GPUS, 0) + milli
+    return tuple(found.items())
 
 
 def _by_model(uses: tuple[GpuUse, ...], inventory: Inventory) -> Counter[str]:

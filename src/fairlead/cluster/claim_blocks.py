@@ -149,10 +149,9 @@ class ClaimBlocks:
 
     def clash(self, node: str, found: Iterable[Allocation]) -> DeviceId | None:
         """The first device that is of the same GPU as another one of the same pod."""
-        devices = self.devices(node)
-        if not devices.has_aliases:
-            return None
         chosen = {each.key for allocation in found for each in allocation.devices}
+        if len(chosen) < 2 or not (devices := self.devices(node)).has_aliases:
+            return None
         for same in devices.by_uuid.values():
             mine = [each for each in same if each.key in chosen]
             for place, each in enumerate(mine):

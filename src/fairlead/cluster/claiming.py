@@ -27,7 +27,17 @@ def put(cluster: "Cluster", seen: ClaimObject) -> bool:
         cluster.improved.add(_FREED)
     elif change.seen and not isinstance(seen, ResourceClaim):
         cluster.improved.add(Aspect.CLAIMS)
+    if change.seen and isinstance(seen, ResourceClaim) and cluster.tenants is not None:
+        _count_again(cluster, seen)
     return change.seen
+
+
+def _count_again(cluster: "Cluster", claim: ResourceClaim) -> None:
+    """Other pods may count for the claim than before."""
+    for user in claim.reserved_for:
+        held = cluster.holdings.get(user.uid)
+        if held is not None and cluster.tenants is not None:
+            cluster.tenants.count_again(held)
 
 
 def remove(cluster: "Cluster", gone: ClaimObject) -> None:

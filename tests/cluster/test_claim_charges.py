@@ -1,0 +1,70 @@
+"""What resource claims count for in queues: GPUs, once for each claim."""
+
+from dataclasses import replace
+
+from builders import a_node
+from claim_objects import GPU_CLASS, a_claim, a_claim_user, a_claiming_pod, a_slice, an_allocation
+from fairlead.cluster import claiming
+from fairlead.cluster.cluster import Cluster
+from fairlead.model.claims import ClaimObject, DeviceNeed, DeviceRequest
+from fairlead.model.devices import DeviceClass
+from fairlead.model.pods import Pod
+from fairlead.model.queues import GPUS
+
+
+def a_cluster(*objects: ClaimObject) -> Cluster:
+    cluster = Cluster()
+    cluster.put_node(a_node("n1", gpus=0))
+    for each in (GPU_CLASS, a_slice("n1", "gpu-0", "gpu-1"), *objects):
+        claiming.put(cluster, each)
+    return cluster
+
+
+def asked(cluster: Cluster, pod: Pod) -> int:
+    return dict(cluster.charges.of_request(pod.request)).get(GPUS, 0)
+
+
+def used(cluster: Cluster, tenant: str = "team") -> int:
+    assert cluster.tenants is not None
+    return cluster.tenants.use_of(tenant).amounts[GPUS]
+
+
+def test_a_pending_pod_counts_for_what_its_claims_ask_for() -> None:
+    other = DeviceRequest("r", DeviceNeed("nic"))
+    cluster = a_cluster(a_claim("a", count=2), a_claim("b", requests=(other,)))
+    claiming.put(cluster, DeviceClass("nic", ("device.driver == 'nic.example'",)))
+
+    assert asked(cluster, a_claiming_pod("p", "a")) == 2000
+    assert asked(cluster, a_claiming_pod("p", "a", "a")) == 2000, "one claim, named twice"
+    assert asked(cluster, a_claiming_pod("p", "b")) == 0, "no GPU"
+
+
+def test_a_claim_that_pods_share_counts_once() -> None:
+    cluster = a_cluster(a_claim("a"))
+    cluster.count_tenants(lambda _pod: "team")
+    first, second = a_claiming_pod("first", "a"), a_claiming_pod("second", "a")
+    cluster.assume(first, "n1")
+    assert used(cluster) == 1000
+
+    users = a_claim_user(first), a_claim_user(second)
+    held = a_claim("a", allocation=an_allocation("n1", "gpu-0"), reserved_for=users[:1])
+    claiming.put(cluster, held)
+    assert asked(cluster, second) == 0
+    cluster.confirm(replace(second, node="n1"))
+    claiming.put(cluster, replace(held, reserved_for=users))
+    assert used(cluster) == 1000
+
+    cluster.remove(first.uid)
+    claiming.put(cluster, replace(held, reserved_for=users[1:]))
+    assert used(cluster) == 1000, "the other pod counts for it now"
+
+
+def test_a_slice_counts_for_its_part() -> None:
+    cluster = a_cluster(a_claim("a"))
+    cluster.count_tenants(lambda _pod: "team")
+    pod = a_claiming_pod("p", "a")
+    held = an_allocation("n1", "gpu-0-mig-1g10gb-19-3")
+    claiming.put(cluster, a_claim("a", allocation=held, reserved_for=(a_claim_user(pod),)))
+    cluster.confirm(replace(pod, node="n1"))
+
+    assert used(cluster) == 125
