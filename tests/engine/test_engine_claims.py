@@ -23,8 +23,9 @@ from fairlead.engine.instructions import (
     Prepare,
 )
 from fairlead.model.claims import ClaimObject, DeviceNeed, DeviceRequest, ResourceClaim
-from fairlead.model.devices import DeviceClass
+from fairlead.model.devices import DeviceClass, DeviceTaint
 from fairlead.model.pods import Pod
+from fairlead.placement.explain import explain
 from fairlead.plugins.claim_step import ClaimStep
 from fairlead.queue.entries import Pool
 
@@ -359,3 +360,24 @@ def test_many_nodes_are_decided_in_one_pass() -> None:
     (told,) = decide(engine)
     assert isinstance(told, AnnounceFailure)
     assert "0/40 nodes are available: 40 cannot allocate all claims." in told.message
+
+
+def test_each_device_says_why_it_is_of_no_use() -> None:
+    tainted = a_device("gpu-9", type="gpu")
+    form = replace(tainted.form, taints=(DeviceTaint("broken", effect="NoSchedule"),))
+    held = a_claim("a", allocation=an_allocation("n1", "gpu-0"))
+    published = a_slice("n1", "gpu-0", "gpu-1", replace(tainted, form=form), a_device("nic"))
+    engine = engine_with(published, held, nodes=("n1",))
+    selector = "'type' in device.attributes['gpu.nvidia.com']"
+    need = DeviceNeed("gpu", (selector,), count=2)
+    show(engine, a_claim(requests=(DeviceRequest("r", need),)))
+    pod = a_claiming_pod("p", "c")
+    placement = engine.placement("gpu-scheduler")
+    assert placement is not None
+
+    (answer,) = explain(placement, engine.cluster, pod).nodes
+
+    assert answer.reasons == ("cannot allocate all claims",)
+    assert answer.detail == (
+        "request r: 2 of class gpu; devices there: 1 free, 1 in use, 1 not selected, 1 tainted"
+    )

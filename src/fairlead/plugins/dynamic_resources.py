@@ -55,6 +55,11 @@ class DynamicResources:
             yield Reason(text, told == code, nodes.none())
         yield Reason(_IN_USE, claim_outlook.in_use_otherwise(told, nodes), nodes.none())
 
+    def detail(self, request: PodRequest, node: Nodes) -> str:
+        from fairlead.cluster.claim_details import claim_details  # for `fairlead explain` alone
+
+        return "; ".join(claim_details(request.claims, node))
+
     def failing(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         failed: NodeMask = claim_outlook.told(request.claims, nodes) == FAILED
         return failed

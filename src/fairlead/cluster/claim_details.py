@@ -1,0 +1,82 @@
+"""Why claims cannot be allocated on a node, device by device, in one line for each request."""
+
+from collections import Counter
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+
+from fairlead.claims.errors import AllocationError
+from fairlead.claims.pools import DeviceCandidate
+from fairlead.claims.requests import Preparation, WantedDevices
+from fairlead.cluster.claim_outlook import claims_of, unallocated
+from fairlead.cluster.device_claims import DeviceClaims
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.claim_uses import ClaimUse
+from fairlead.model.claims import ALL_DEVICES, DeviceId
+from fairlead.model.nodes import Node
+
+_FREE = "free"
+
+
+def claim_details(uses: tuple[ClaimUse, ...], node: Nodes) -> Iterator[str]:
+    """About the one node given, and each request of the claims that are to be allocated."""
+    state = node.claims
+    (there,) = node.objects()
+    claims = unallocated(claims_of(uses, state) or [], state)
+    if there is None:
+        return
+    preparation = _preparation(there, state)
+    blocked = state.blocks.on(there.name)
+    for claim in claims:
+        try:
+            requests = preparation.claim(claim)
+        except AllocationError as error:
+            yield str(error)
+            continue
+        for wanted in (each for request in requests for each in request):
+            yield _line(wanted, preparation, blocked)
+
+
+def _preparation(node: Node, state: DeviceClaims) -> Preparation:
+    inventory = state.inventory
+    of_node = inventory.on(node.name, node.labels)
+    rules = inventory.behaviour
+    return Preparation(state.classes, of_node, inventory.answers, state.usage, rules, node.name)
+
+
+def _line(
+    wanted: WantedDevices, preparation: Preparation, blocked: AbstractSet[DeviceId]
+) -> str:  # fmt: skip
+    pools = preparation.of_node.pools
+    found = Counter(
+        _why_not(wanted, candidate, preparation, blocked)
+        for pool in pools
+        for candidate in pool.candidates
+    )
+    unusable = sum(bool(pool.invalid or pool.incomplete) for pool in pools)
+    if unusable:
+        found["in pools that are incomplete or invalid"] = unusable
+    counts = ", ".join(f"{count} {text}" for text, count in sorted(found.items())) or "none"
+    count = "all" if wanted.need.mode == ALL_DEVICES else str(wanted.count)
+    class_name = wanted.known_class.name
+    return f"request {wanted.full_name}: {count} of class {class_name}; devices there: {counts}"
+
+
+def _why_not(
+    wanted: WantedDevices,
+    candidate: DeviceCandidate,
+    preparation: Preparation,
+    blocked: AbstractSet[DeviceId],
+) -> str:
+    form = candidate.device.form
+    try:
+        if not preparation.selectable(wanted, candidate):
+            return "not selected"
+        if wanted.amounts(form, preparation.rules) is None:
+            return "too small"
+    except AllocationError:
+        return "failing a selector"
+    if candidate.key in blocked:
+        return "in use without a claim"
+    if preparation.usage.is_whole(candidate.key) and not wanted.need.admin_access:
+        return "in use"
+    return _FREE if wanted.tolerates(form) else "tainted"
