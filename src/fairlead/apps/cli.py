@@ -29,6 +29,7 @@ app.command(short_help="Serve as an extender of kube-scheduler.")(servers.extend
 app.command(short_help="List and measure the GPUs of this node.")(servers.agent)
 app.command(short_help="Show why a pod is not scheduled, node by node.")(inspection.explain)
 app.command(short_help="Show which moves would let waiting pods start.")(inspection.defrag)
+app.command(short_help="Show bound pods that break a rule.")(inspection.audit)
 app.command("what-if", short_help="Show what a change of the cluster would do.")(outlooks.what_if)
 app.command(short_help="Show queues and what waits in them.")(inspection.queue)
 app.command(short_help="Show what nodes cost, and what could be saved.")(inspection.goals)

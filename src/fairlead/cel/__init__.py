@@ -5,6 +5,7 @@ for a device, or raises CelError: kube-scheduler has three answers, and so have 
 """
 
 from fairlead.cel.devices import DeviceInput, device_input
+from fairlead.cel.environment import Environment
 from fairlead.cel.errors import CelCompileError, CelCostError, CelError, CelEvaluationError
 from fairlead.cel.program import COST_LIMIT, KUBE_COST_LIMIT, Program, compile_expression
 
@@ -16,6 +17,7 @@ __all__ = [
     "CelError",
     "CelEvaluationError",
     "DeviceInput",
+    "Environment",
     "Program",
     "compile_expression",
     "device_input",

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from fairlead.cel import calls, folds
 from fairlead.cel.access import optional_item
+from fairlead.cel.environment import DEVICES, Environment
 from fairlead.cel.errors import CelEvaluationError, MisplacedError
 from fairlead.cel.running import Checked, Evaluation, Runner
 from fairlead.cel.syntax import (
@@ -18,13 +19,9 @@ from fairlead.cel.syntax import (
     MapLiteral,
 )
 from fairlead.cel.types import (
-    ANY,
     BOOL,
-    DEVICE,
     DYN,
     ERROR,
-    QUANTITY,
-    STRING,
     StaticType,
     Substitutions,
     list_of,
@@ -33,12 +30,6 @@ from fairlead.cel.types import (
 )
 from fairlead.cel.values import Optional, TypeName, Value, kind_of, map_key
 
-_FIELDS = {
-    "driver": STRING,
-    "allowMultipleAllocations": BOOL,
-    "attributes": map_of(STRING, map_of(STRING, ANY)),
-    "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
-}
 _TYPE_NAMES = {
     **{
         each: each
@@ -63,12 +54,16 @@ _TYPE_NAMES = {
 class Compiler:
     """One pass over a tree. Errors are collected: a message shows all of them."""
 
+    environment: Environment = DEVICES
     errors: list[MisplacedError] = field(default_factory=list)
-    scope: list[tuple[str, StaticType]] = field(default_factory=lambda: [("device", DEVICE)])
+    scope: list[tuple[str, StaticType]] = field(default_factory=list)
     late_errors: list[MisplacedError] = field(default_factory=list)
     pairs: list[tuple[int, StaticType, StaticType]] = field(default_factory=list)
     types: Substitutions = field(default_factory=Substitutions)
-    slots: int = 1
+    slots: int = 0
+
+    def __post_init__(self) -> None:
+        self.declare(*self.environment.variables)
 
     def build(self, node: Expression) -> Checked:
         match node:
@@ -143,10 +138,11 @@ class Compiler:
         return Checked(kind, _selector(operand.run, node.field))
 
     def _field(self, of: StaticType, node: FieldSelection) -> StaticType:
-        if of == DEVICE:
-            if node.field not in _FIELDS:
+        fields = self.environment.fields.get(of.name)
+        if fields is not None:
+            if node.field not in fields:
                 return self.fail(f"undefined field '{node.field}'", node.at).kind
-            return _FIELDS[node.field]
+            return fields[node.field]
         if of.name == "map":
             return of.of[1]
         if of.parameter:

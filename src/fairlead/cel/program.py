@@ -1,17 +1,19 @@
 """Expressions that are ready to be evaluated."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairlead.cel import conversions, lists, texts, units  # noqa: F401 - they declare functions
 from fairlead.cel.compiler import Compiler
 from fairlead.cel.devices import DeviceInput
+from fairlead.cel.environment import DEVICES, Environment
 from fairlead.cel.errors import CelCompileError, CelEvaluationError, MisplacedError
 from fairlead.cel.parser import parse_expression
 from fairlead.cel.reads import Read, reads_of
 from fairlead.cel.running import Evaluation, Runner
 from fairlead.cel.syntax import Expression, depth
 from fairlead.cel.types import StaticType
-from fairlead.cel.values import kind_of
+from fairlead.cel.values import Value, kind_of
 
 #: The API server accepts no longer selector.
 LONGEST = 10 * 1024
@@ -54,7 +56,11 @@ class Program:
         """Whether the device matches. Raises CelError, with kube-scheduler's text."""
         if device.error:
             raise CelEvaluationError(device.error)
-        slots = [device.value] + [None] * (self.variables - 1)
+        return self.holds((device.value,), cost_limit=cost_limit)
+
+    def holds(self, values: Sequence[Value], *, cost_limit: int = COST_LIMIT) -> bool:
+        """The answer for these values of the variables, in their order. Raises CelError."""
+        slots = [*values, *[None] * (self.variables - len(values))]
         evaluation = Evaluation(slots, cost_limit)
         result = self.run(evaluation)
         if type(result) is not bool:
@@ -65,13 +71,13 @@ class Program:
         return result
 
 
-def compile_expression(expression: str) -> Program:
+def compile_expression(expression: str, environment: Environment = DEVICES) -> Program:
     """Raises CelCompileError."""
     if len(expression) > LONGEST:
         size = f"size: {len(expression)}, limit {LONGEST}"
         text = f"expression code point size exceeds limit: {size}"
         raise CelCompileError(f"compilation failed: ERROR: <input>:-1:0: {text}")
-    compiler = Compiler()
+    compiler = Compiler(environment)
     try:
         tree = _tree(expression)
         checked = compiler.build(tree)

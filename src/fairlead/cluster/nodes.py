@@ -115,6 +115,12 @@ class Nodes:
         rows = range(pick.start, pick.stop) if isinstance(pick, slice) else pick.tolist()
         return [found[row] for row in rows if row in found]
 
+    def listed_gpus(self) -> Iterable[Inventory | None]:
+        """The GPUs of each node; None where it lists none."""
+        pick, found = self._pick, self._columns.devices.inventories
+        rows = range(pick.start, pick.stop) if isinstance(pick, slice) else pick.tolist()
+        return [found.get(row) for row in rows]
+
     # -- resources ---------------------------------------------------------------------------
 
     def allocatable(self, resource: str) -> PerNode:

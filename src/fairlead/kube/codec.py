@@ -41,6 +41,7 @@ from fairlead.model.loads import PodLoad
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import Amounts, Pod, PodRequest, Taint
 from fairlead.model.quantities import amount
+from fairlead.model.rules import NODE_RULE
 from fairlead.model.scheduling_map import MAP
 from fairlead.model.sizes import remembered
 
@@ -456,6 +457,7 @@ def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
         as_one=_as_one(spec.containers or ()),
         mps_injected=bool(gpu_words) and _mps_injected(meta, spec),
         capacity=(meta.annotations or {}).get(CAPACITY_TYPE, ""),
+        node_rule=(meta.annotations or {}).get(NODE_RULE, ""),
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from fairlead.kube import dialects
 from fairlead.kube.capacity_terms import read_capacity_terms
+from fairlead.kube.node_rules import read_node_rule
 from fairlead.model import resources
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import GpuRequest
@@ -66,6 +67,8 @@ class RequestParts:
     mps_injected: bool = False
     #: Which capacity it accepts, as its annotation says.
     capacity: str = ""
+    #: The rule of its author about its nodes.
+    node_rule: str = ""
 
 
 class _Resources(msgspec.Struct, rename="camel"):
@@ -181,6 +184,7 @@ def read_request(parts: RequestParts) -> PodRequest:
         features=parts.features,
         volumes=parts.volumes,
         capacity=read_capacity_terms(parts.capacity, bound=parts.bound) if parts.capacity else None,
+        node_rule=read_node_rule(parts.node_rule) if parts.node_rule and not parts.bound else "",
     )
 
 

@@ -26,6 +26,7 @@ from fairlead.kube.queues.fairlead import CHARGED, QUEUE
 from fairlead.model.backfill import FILLER
 from fairlead.model.capacity_types import CAPACITY_TYPE
 from fairlead.model.consolidation import DO_NOT_MOVE, LAST_CHECKPOINT
+from fairlead.model.rules import NODE_RULE
 from fairlead.model.run_times import RUN_TIME, TIME_LIMIT
 from fairlead.queue.quotas.estimates import DEADLINE
 
@@ -42,6 +43,7 @@ _FAIRLEAD = tuple(
         TIME_LIMIT,
         CAPACITY_TYPE,
         COUNTED,
+        NODE_RULE,
     )
     if key.startswith(PREFIX)
 )
@@ -50,7 +52,7 @@ _THEIRS = tuple(sorted(word for word in _ANNOTATION_KEYS if not word.startswith(
 _OTHERS = (
     VISIBLE, SHOWN, ASSIGNMENT, INDEX, EPOCH, THREADS, MEMORY_LIMIT,
     CHARGED, CHARGED_COUNTED, COUNTED, LAST_CHECKPOINT, DO_NOT_MOVE, DEADLINE, RUN_TIME,
-    TIME_LIMIT, FILLER, CAPACITY_TYPE,
+    TIME_LIMIT, FILLER, CAPACITY_TYPE, NODE_RULE,
     PREFIX + "run-for", PREFIX + "sample",
 )  # fmt: skip
 _KNOWN = _ANNOTATION_KEYS.union(_OTHERS, GANGS, (LOAD, QUEUE))

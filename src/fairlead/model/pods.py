@@ -13,6 +13,7 @@ from fairlead.model.gangs import Membership
 from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.loads import PodLoad
 from fairlead.model.reservations import Reservation
+from fairlead.model.rules import LABEL_ONLY
 from fairlead.model.run_times import RunTime
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
 from fairlead.model.sizes import Kept, weigh
@@ -146,6 +147,8 @@ class PodRequest:
     capacity: CapacityTerms | None = None
     #: Its resource claims, in order.
     claims: tuple[ClaimUse, ...] = ()
+    #: A rule of its author about its nodes, as an expression.
+    node_rule: str = ""
     #: What selectors of others see: namespace, and the labels that any selector uses.
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
@@ -161,7 +164,7 @@ class PodRequest:
             self.anti_affinity, self.spread, self.preferred, self.soft_spread,
             self.preferred_affinity, self.features, self.images, self.containers,
             self.default_selector, self.load, self.volumes, self.claims, self.namespace,
-            self.labels, self.pod_keys, self.capacity,
+            self.labels, self.pod_keys, self.capacity, self.node_rule,
         )))  # fmt: skip
 
     def __hash__(self) -> int:
@@ -297,7 +300,7 @@ class Pod:
         )
         if not (pod_keys or seen or images or (load and self.load)):
             return request
-        found = ((key, self.annotations.get(key, self.labels.get(key))) for key in pod_keys)
+        found = ((key, self._value(key)) for key in pod_keys)
         more = _More(
             self.images if images else (),
             self.containers if images else 0,
@@ -308,6 +311,12 @@ class Pod:
             tuple((key, value) for key, value in found if value is not None),
         )
         return _dressed.get((request, more)) or _dress(request, more)
+
+    def _value(self, key: str) -> str | None:
+        """Of an annotation, else of a label."""
+        if key.startswith(LABEL_ONLY):
+            return self.labels.get(key.removeprefix(LABEL_ONLY))
+        return self.annotations.get(key, self.labels.get(key))
 
 
 class _More(NamedTuple):

@@ -36,6 +36,7 @@ from fairlead.plugins.node_volume_limits import NodeVolumeLimits
 from fairlead.plugins.pod_topology_spread import PodTopologySpread
 from fairlead.plugins.quiet_neighbours import QuietNeighbours
 from fairlead.plugins.room_first import RoomFirst
+from fairlead.plugins.rules import NodeRules
 from fairlead.plugins.scheduling_map import SchedulingMap
 from fairlead.plugins.spread import Spread
 from fairlead.plugins.taint_toleration import TaintToleration
@@ -65,6 +66,7 @@ FILTERS: tuple[type[Filter], ...] = (
     GpuFit,
     NodeEnding,
     NodeCapacityType,
+    NodeRules,
     NodeTrusted,
 )
 SCORES: tuple[type[AnyScore], ...] = (

@@ -120,6 +120,26 @@ def goals(
     goals_command.show(told, output, sys.stdout)
 
 
+def audit(
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    config: ConfigFile = None,
+    output: Output = "text",
+) -> None:
+    """Show bound pods that the rules of the configuration would not allow on their node now.
+
+    Exits with 1 if there are any. Nothing is changed.
+    """
+    from fairlead.apps import audit as auditing
+    from fairlead.apps.config.run_plan import RunOptions
+
+    refuse_other_outputs(output)
+    found = asyncio.run(auditing.breaches(RunOptions(kubeconfig, context, config=config)))
+    auditing.show(found, output, sys.stdout)
+    if found:
+        raise typer.Exit(1)
+
+
 def queue(
     name: Annotated[
         str,

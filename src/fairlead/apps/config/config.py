@@ -31,6 +31,7 @@ from fairlead.apps.config.gangs_config import GangsConfig
 from fairlead.apps.config.goals_config import GoalsConfig, ProfileGoalsConfig
 from fairlead.apps.config.plugin_sets import changed
 from fairlead.apps.config.queues_config import QueuesConfig
+from fairlead.apps.config.rules_config import RuleConfig, node_rules
 from fairlead.apps.config.telemetry_config import TelemetryConfig
 from fairlead.apps.config.topology_config import TopologyConfig
 from fairlead.model.errors import ConfigError
@@ -41,6 +42,7 @@ from fairlead.plugins.api import AnyScore, Filter, Picker, Plugin
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.node_trusted import NodeTrusted
 from fairlead.plugins.registry import Registry
+from fairlead.plugins.rules import NodeRules
 
 Weight = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
@@ -130,6 +132,16 @@ class Config(_Strict):
     leader_election: ElectionConfig = msgspec.field(default_factory=ElectionConfig)
     telemetry: TelemetryConfig = msgspec.field(default_factory=TelemetryConfig)
     decision_log: DecisionLogConfig = msgspec.field(default_factory=DecisionLogConfig)
+    rules: list[RuleConfig] = msgspec.field(default_factory=list)
+    #: Whether pods may have rules of their own.
+    user_rules: bool = False
+
+    def ruled(self, built: Mapping[str, Profile]) -> dict[str, Profile]:
+        """The profiles with the rules for all of them."""
+        if not self.rules and not self.user_rules:
+            return dict(built)
+        rules = NodeRules(node_rules(self.rules), self.user_rules)
+        return {name: profiles.ruled(profile, rules) for name, profile in built.items()}
 
 
 _REPLACED = (

@@ -24,9 +24,11 @@ from fairlead.plugins.image_locality import ImageLocality
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 from fairlead.plugins.node_affinity import NodeAffinity
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
+from fairlead.plugins.node_trusted import NodeTrusted
 from fairlead.plugins.pod_topology_spread import PodTopologySpread
 from fairlead.plugins.registry import FILTERS
 from fairlead.plugins.room_first import RoomFirst
+from fairlead.plugins.rules import NodeRules
 from fairlead.plugins.scheduling_map import SchedulingMap
 from fairlead.plugins.spread import Spread
 from fairlead.plugins.taint_toleration import TaintToleration
@@ -114,6 +116,14 @@ def aiming(profile: Profile, goals: Goals) -> Profile:
         raise ConfigError("goals and picker cannot be combined; remove one of them")
     outweighing = _FIRST * (1.0 + sum(weight for _, weight in profile.scores)) * len(goals.levels)
     return replace(profile, scores=(*profile.scores, (goals, outweighing)))
+
+
+def ruled(profile: Profile, rules: NodeRules) -> Profile:
+    """The same with these rules, which no profile can leave out."""
+    others = [each for each in profile.filters if not isinstance(each, NodeRules)]
+    last = [each for each in others if isinstance(each, NodeTrusted)]
+    filters = (*(each for each in others if each not in last), rules, *last)
+    return replace(profile, filters=filters)
 
 
 def isolated(profile: Profile, isolation: Isolation) -> Profile:

@@ -13,6 +13,7 @@ from fairlead.apps.config.decision_log_config import DecisionLogConfig
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.findings import Finding, Translation
 from fairlead.apps.config.reservation_options import ReservationOptions
+from fairlead.apps.config.rules_config import rule_warnings
 from fairlead.apps.config.telemetry_config import endpoint_plan
 from fairlead.apps.decision_log.log_writer import LogPlan
 from fairlead.kube.gangs.registry import ALL, GangDialects
@@ -103,7 +104,7 @@ def plan(options: RunOptions) -> RunPlan:
     served = _served(options, config)
     if options.scheduler_name is None:
         served += _additional(served[0], config.additional_scheduler_names)
-    built = configs.build_profiles(served, registry, options.config)
+    built = config.ruled(configs.build_profiles(served, registry, options.config))
     return RunPlan(
         profiles=built,
         address=options.address or config.address or DEFAULT_ADDRESS,
@@ -120,7 +121,11 @@ def plan(options: RunOptions) -> RunPlan:
         figures=config.goals.plans(options.config.parent if options.config else Path()),
         currency=config.goals.currency,
         decision_log=config.decision_log.plan(options.decision_log, options.decision_log_size),
-        warnings=(*configs.warnings(served, built), *config.topology.warnings()),
+        warnings=(
+            *configs.warnings(served, built),
+            *config.topology.warnings(),
+            *rule_warnings(config.rules),
+        ),
     )
 
 

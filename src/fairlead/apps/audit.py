@@ -1,0 +1,69 @@
+"""`fairlead audit`: which bound pods are on nodes that the rules of today would refuse."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TextIO
+
+from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
+from fairlead.apps.live import live_cluster
+from fairlead.apps.live.live_engine import live_engine
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.nodes import Nodes
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.http.client import Client
+from fairlead.model.errors import FairleadError
+from fairlead.plugins.rules import NodeRules
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    pod: str
+    node: str
+    scheduler: str
+    #: What the rule says of the node.
+    why: str
+
+
+async def breaches(options: RunOptions) -> list[Breach]:
+    """Of the cluster as it is now, by the rules of the configuration."""
+    planned = plan(options)
+    rules = _rules(planned)
+    client = Client(load_access(options.kubeconfig, options.context))
+    try:
+        behaviour = await live_cluster.ask_behaviour(client)
+        planned.meet(behaviour)
+        engine = await live_engine(client, planned, behaviour, ())
+    finally:
+        await client.close()
+    return sorted(broken(engine.cluster, rules), key=lambda each: (each.pod, each.why))
+
+
+def _rules(planned: RunPlan) -> NodeRules:
+    for profile in planned.profiles.values():
+        for rule in profile.filters:
+            if isinstance(rule, NodeRules) and rule.rules:
+                return rule
+    raise FairleadError("the configuration has no rules; pass it with --config")
+
+
+def broken(cluster: Cluster, rules: NodeRules) -> Iterator[Breach]:
+    """Pods of all schedulers, since a rule is about namespaces."""
+    for held in cluster.holdings.values():
+        row = cluster.row_of.get(held.node)
+        if row is None:
+            continue
+        request = cluster.request_of(held.pod, rules.pod_keys)
+        if rules.concerns(request):
+            node = Nodes(cluster.columns, slice(row, row + 1))
+            for text in rules.broken(request, node):
+                why = text.removeprefix("node(s) didn't match ")
+                yield Breach(held.pod.key, held.node, held.pod.scheduler, why)
+
+
+def show(found: Sequence[Breach], output: str, out: TextIO) -> None:
+    if output == "json":
+        out.write(json.dumps([asdict(each) for each in found], indent=2) + "\n")
+        return
+    out.writelines(f"{each.pod} on {each.node} ({each.scheduler}): {each.why}\n" for each in found)
+    out.write(f"{len(found)} bound pods break a rule\n")

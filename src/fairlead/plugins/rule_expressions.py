@@ -1,0 +1,93 @@
+"""Expressions over a node, its GPUs and a pod, and the values that they see."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from fairlead.cel import CelError, Environment, Program, compile_expression
+from fairlead.cel.types import BOOL, INT, STRING, StaticType, list_of, map_of
+from fairlead.cel.values import Value
+from fairlead.model.errors import FairleadError
+from fairlead.model.gpus import Inventory
+from fairlead.model.nodes import GPU, Node
+from fairlead.model.pods import PodRequest
+
+#: What one evaluation may cost: some ten microseconds, since there are thousands of nodes.
+COST_LIMIT = 300
+#: GPUs of one node that an expression sees.
+_MOST_GPUS = 64
+
+_NODE, _GPU, _POD, _TAINT = map(
+    StaticType, ("fairlead.Node", "fairlead.Gpu", "fairlead.Pod", "fairlead.Taint")
+)
+_STRINGS = map_of(STRING, STRING)
+RULES = Environment(
+    (("node", _NODE), ("gpus", list_of(_GPU)), ("pod", _POD)),
+    {
+        _NODE.name: {
+            "name": STRING,
+            "labels": _STRINGS,
+            "annotations": _STRINGS,
+            "taints": list_of(_TAINT),
+            "allocatable": map_of(STRING, INT),
+        },
+        _TAINT.name: {"key": STRING, "value": STRING, "effect": STRING},
+        _GPU.name: {"uuid": STRING, "model": STRING, "memoryMib": INT, "healthy": BOOL},
+        _POD.name: {"namespace": STRING, "requests": map_of(STRING, INT), "gpus": INT},
+    },
+)
+
+
+@lru_cache(maxsize=1024)
+def compiled(expression: str) -> Program:
+    """Raises FairleadError, with the place of the mistake."""
+    try:
+        return compile_expression(expression, RULES)
+    except CelError as error:
+        raise FairleadError(str(error)) from None
+
+
+def node_value(node: Node) -> Value:
+    return {
+        "name": node.name,
+        "labels": dict(node.labels),
+        "annotations": dict(node.annotations),
+        "taints": [
+            {"key": taint.key, "value": taint.value, "effect": taint.effect}
+            for taint in node.taints
+        ],
+        "allocatable": dict(node.allocatable),
+    }
+
+
+def gpu_values(inventory: Inventory | None) -> Value:
+    gpus = inventory.gpus[:_MOST_GPUS] if inventory else ()
+    return [
+        {"uuid": gpu.uuid, "model": gpu.model, "memoryMib": gpu.memory_mib, "healthy": gpu.healthy}
+        for gpu in gpus
+    ]
+
+
+def pod_value(request: PodRequest) -> Value:
+    asked = request.gpu_request
+    return {
+        "namespace": request.namespace,
+        "requests": dict(request.resources),
+        "gpus": asked.gpus if asked else request.amount(GPU),
+    }
+
+
+def holds(program: Program, values: Sequence[Value]) -> bool:
+    """An expression that fails for a node does not hold for it."""
+    try:
+        return program.holds(values, cost_limit=COST_LIMIT)
+    except CelError:
+        return False
+
+
+def why_not(program: Program, values: Sequence[Value]) -> str:
+    """The error of an expression that fails for a node; empty if it is only false, or true."""
+    try:
+        program.holds(values, cost_limit=COST_LIMIT)
+    except CelError as error:
+        return str(error)
+    return ""
