@@ -9,6 +9,7 @@ from claim_objects import (
     a_claim_user,
     a_claiming_pod,
     a_device,
+    a_gpu_device,
     a_slice,
     an_allocation,
     on_node,
@@ -381,3 +382,19 @@ def test_each_device_says_why_it_is_of_no_use() -> None:
     assert answer.detail == (
         "request r: 2 of class gpu; devices there: 1 free, 1 in use, 1 not selected, 1 tainted"
     )
+
+
+def test_devices_of_one_gpu_are_told_apart_on_many_nodes_too() -> None:
+    """Each node has one GPU, published under two names; and one node has two GPUs."""
+    names = tuple(f"n{number:02}" for number in range(20))
+    slices = [
+        a_slice(name, a_gpu_device("gpu-0", f"GPU-{name}"), a_gpu_device("vfio-0", f"GPU-{name}"))
+        for name in names[:-1]
+    ]
+    last = a_slice(names[-1], "gpu-0", "gpu-1")
+    engine = engine_with(*slices, last, a_claim("a", 2), a_claim("b", 2), nodes=names)
+    assert bind(engine, a_claiming_pod("first", "a")) == names[-1]
+    see(engine, a_claiming_pod("second", "b"))
+    (told,) = decide(engine)
+    assert isinstance(told, AnnounceFailure)
+    assert "20 cannot allocate all claims" in told.message

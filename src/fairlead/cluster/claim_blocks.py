@@ -13,6 +13,7 @@ from fairlead.cluster import claim_gpus
 from fairlead.cluster.claim_gpus import PublishedGpu
 from fairlead.cluster.holdings import Holding
 from fairlead.model.claims import Allocation, DeviceId
+from fairlead.model.device_gpus import are_distinct
 from fairlead.model.gpus import GpuUse
 from fairlead.model.nodes import GPU
 
@@ -59,10 +60,23 @@ class ClaimBlocks:
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
         self._devices: OrderedDict[str, NodeGpuDevices] = OrderedDict()
+        #: Whether devices of nodes with slices are surely of different GPUs.
+        self._distinct: dict[str, bool] = {}
 
     def changed(self, node: str) -> None:
         """Slices for the node came, changed or went."""
         self._devices.pop(node, None)
+        self._distinct.pop(node, None)
+
+    def may_clash(self, node: str) -> bool:
+        """Whether devices of the node could be of the same GPU."""
+        found = self._distinct.get(node)
+        if found is None:
+            parts = list(self._cluster.claims.slices_on(node))
+            found = are_distinct(parts)
+            if parts:
+                self._distinct[node] = found
+        return not found
 
     def devices(self, node: str) -> NodeGpuDevices:
         found = self._devices.get(node)
@@ -150,8 +164,9 @@ class ClaimBlocks:
     def clash(self, node: str, found: Iterable[Allocation]) -> DeviceId | None:
         """The first device that is of the same GPU as another one of the same pod."""
         chosen = {each.key for allocation in found for each in allocation.devices}
-        if len(chosen) < 2 or not (devices := self.devices(node)).has_aliases:
+        if len(chosen) < 2 or not self.may_clash(node):
             return None
+        devices = self.devices(node)
         for same in devices.by_uuid.values():
             mine = [each for each in same if each.key in chosen]
             for place, each in enumerate(mine):

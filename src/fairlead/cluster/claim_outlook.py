@@ -74,19 +74,21 @@ def _at_a_glance(
         codes = state.allocator.glance([node.name if node else "" for node in nodes], claims)
     except AllocationError:
         return {}
+    alone = _is_one_device(claims)
     decided = dict.fromkeys(np.flatnonzero(codes == NO).tolist(), CANNOT)
-    if _devices(claims) == 1:
-        # Several devices could be of one GPU: the nodes have to be asked.
-        for position in np.flatnonzero(codes == YES).tolist():
-            node = nodes[position]
-            if node is not None and not state.blocks.on(node.name):
-                decided[position] = FITS
+    for position in np.flatnonzero(codes == YES).tolist():
+        node = nodes[position]
+        if node is None or state.blocks.on(node.name):
+            continue
+        # Of several devices, some could be of one GPU: such nodes have to be asked.
+        if alone or not state.blocks.may_clash(node.name):
+            decided[position] = FITS
     return decided
 
 
-def _devices(claims: Sequence[ResourceClaim]) -> int:
+def _is_one_device(claims: Sequence[ResourceClaim]) -> bool:
     needs = (request.exactly for claim in claims for request in claim.requests)
-    return sum(need.count for need in needs if need is not None)
+    return sum(need.count for need in needs if need is not None) == 1
 
 
 def _on(node: Node, claims: Sequence[ResourceClaim], state: DeviceClaims) -> int:

@@ -1,6 +1,6 @@
 """Which GPU a device of a driver is, or is a part of."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from re import compile as pattern
 
@@ -9,6 +9,9 @@ from fairlead.model.devices import AttributeValue, Device, ResourceSlice
 NVIDIA = "gpu.nvidia.com"
 #: Under which names drivers publish the PCI address of a device; the part after the domain.
 _ADDRESSES = ("pciBusID", "pciAddress", "pciAddr")
+_UUIDS = frozenset(
+    (*("uuid", "parentUUID"), *(f"{NVIDIA}/{name}" for name in ("uuid", "parentUUID")))
+)
 _PLACE = pattern(r"memory-?[sS]lice-?(\d+)$")
 
 
@@ -38,6 +41,20 @@ def gpu_of(part: ResourceSlice, device: Device, by_address: Mapping[str, str]) -
             return DeviceGpu(node, uuid, _mask(device) if "parentUUID" in attributes else 0)
     found = by_address.get(address_of(device))
     return DeviceGpu(node, found) if found else None
+
+
+def are_distinct(parts: Iterable[ResourceSlice]) -> bool:
+    """Whether the devices are surely of different GPUs: whole ones of NVIDIA, by UUID."""
+    seen: set[object] = set()
+    for part in parts:
+        if part.driver != NVIDIA:
+            return False
+        for device in part.devices:
+            uuid = [value for name, value in device.attributes if name in _UUIDS]
+            if len(uuid) != 1 or uuid[0] in seen:
+                return False
+            seen.add(uuid[0])
+    return True
 
 
 def address_of(device: Device) -> str:
