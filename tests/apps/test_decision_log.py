@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import BinaryIO, get_args
 
@@ -36,6 +37,24 @@ from fairlead.engine.instructions import Bind, Evict
 from fairlead.engine.start_record import OpenForecast
 from fairlead.kube.bind_encoder import DialectEncoder
 from fairlead.model.behaviour import KUBERNETES_1_37
+from fairlead.model.claims import (
+    AllocatedDevice,
+    Allocation,
+    ClaimObject,
+    ClaimUser,
+    ResourceClaim,
+)
+from fairlead.model.devices import (
+    Device,
+    DeviceCapacity,
+    DeviceClass,
+    DeviceForm,
+    DeviceTaint,
+    DeviceTaintRule,
+    RequestPolicy,
+    ResourceSlice,
+    VersionText,
+)
 from fairlead.model.errors import ConfigError
 from fairlead.model.gangs import Membership
 from fairlead.model.gpus import FAIRLEAD, Gpu, GpuRequest, Inventory
@@ -332,11 +351,34 @@ def test_an_engine_with_binds_under_way_is_not_settled(tmp_path: Path) -> None:
     world.log.close(10)
 
 
+@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize("number", range(4))
+def test_objects_of_claims_are_read_as_they_were(number: int, gone: bool) -> None:
+    kib, half = 1 << 10, Fraction(1, 2)
+    form = DeviceForm("gpu-0", (("memory", DeviceCapacity(kib, RequestPolicy(half))),))
+    attributes = (("a", True), ("b", 1), ("c", "x"), ("d", VersionText("1.0.0")), ("e", None))
+    result = AllocatedDevice("r", "d", "p", "gpu-0", consumed_capacity=(("memory", half),))
+    about: ClaimObject = (
+        ResourceSlice("s", "d", "p", devices=(Device(form, attributes),), version="3"),
+        DeviceClass("c", ("x", None)),
+        DeviceTaintRule("r", DeviceTaint("k")),
+        ResourceClaim(
+            "n", "c", allocation=Allocation((result,)), reserved_for=(ClaimUser("u", "p"),)
+        ),
+    )[number]
+    event = events.ClaimObjectGone(about) if gone else events.ClaimObjectSeen(about)
+    record = records.decode(records.encode("handle", 1.0, event, [], ("", ())))
+
+    assert records.event_of(record) == event
+
+
 @pytest.mark.parametrize("kind", get_args(events.Event), ids=lambda kind: kind.__name__)
 def test_every_kind_of_event_has_a_form_that_can_be_read(kind: type[events.Event]) -> None:
     """A new event whose fields msgspec cannot tell apart needs a line in `records.py`."""
     if kind in (events.StorageSeen, events.StorageGone):
         return  # they are read by the kind of object; see `busy`
+    if kind in (events.ClaimObjectSeen, events.ClaimObjectGone):
+        return  # the same; see `test_objects_of_claims_are_read_as_they_were`
     assert msgspec.msgpack.Decoder(kind).type is kind
 
 

@@ -13,6 +13,7 @@ import yaml
 import gang_crds
 from audits import Audited, Permission, granted
 from charts import Helm, Release
+from dra_objects import DraObjects, claim_spec, device, exactly
 from duties import (
     GPU,
     ask_as_a_user,
@@ -99,7 +100,8 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
         rights = granted(release.get("clusterrole", name), release.get("role", name))
         queues = granted(release.get("clusterrole", f"{name}-queues"))
         if user == SCHEDULER:
-            queues |= granted(release.get("clusterrole", f"{name}-advance"))
+            more = (f"{name}-advance", f"{name}-claims")
+            queues |= granted(*(release.get("clusterrole", each) for each in more))
         used = audited.used(user)
         assert audited.refused(user) == []
         assert used - rights - queues == set(), "used, though not granted"
@@ -154,7 +156,8 @@ def test_default_spreading_needs_only_the_rights_that_its_value_adds(
 
 def _always(release: Release) -> set[Permission]:
     """Rights of the scheduler whatever it does: kinds of our own are part of the chart."""
-    kinds = [release.get("clusterrole", f"fairlead-{name}") for name in ("queues", "advance")]
+    roles = ("queues", "advance", "claims")
+    kinds = [release.get("clusterrole", f"fairlead-{name}") for name in roles]
     return granted(release.get("clusterrole"), release.get("role"), *kinds)
 
 
@@ -185,6 +188,31 @@ def test_gangs_need_only_the_rights_of_their_own_role(
     assert audited.refused(SCHEDULER) == []
     assert used - _always(release) <= more
     assert {(group, "podgroups", "watch"), (group, "podgroups/status", "patch")} <= used
+
+
+def test_claims_need_only_the_rights_of_their_own_role(
+    charts: Helm, new_control_plane: Start, tmp_path: Path
+) -> None:
+    audited = Audited(new_control_plane, tmp_path)
+    plane, release = audited.plane, Release(charts, audited.plane)
+    release.install({"webhook": {"enabled": False}})
+    (node,) = plane.create_nodes(1)
+    pods, dra = Pods(plane, "default"), DraObjects(plane, "default")
+    dra.a_slice(node, [device("gpu-0")])
+    dra.a_claim("c", claim_spec(exactly(dra.a_class("gpu.example.com"))))
+
+    with release.scheduler():
+        pods.create("p", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
+        pods.wait_bound("p")
+
+    group, used = "resource.k8s.io", audited.used(SCHEDULER)
+    assert audited.refused(SCHEDULER) == []
+    assert used <= _always(release)
+    assert {
+        (group, "resourceslices", "watch"),
+        (group, "resourceclaims", "patch"),
+        (group, "resourceclaims/status", "patch"),
+    } <= used
 
 
 # -- pods ------------------------------------------------------------------------------------------

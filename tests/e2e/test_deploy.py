@@ -37,7 +37,9 @@ def installed_on(plane: ControlPlane) -> Iterator[None]:
     apply(plane, "scheduler")
     wait_for_rights(plane)
     yield
-    roles = "fairlead fairlead-advance fairlead-gangs fairlead-owners fairlead-queues"
+    roles = (
+        "fairlead fairlead-advance fairlead-claims fairlead-gangs fairlead-owners fairlead-queues"
+    )
     kubectl(plane, f"delete clusterrole,clusterrolebinding {roles}")
     served.remove_namespace(plane, NAMESPACE)
     served.until(

@@ -185,6 +185,10 @@ def _storage(kind: str, **fields: Any) -> Json:
     return {"apiVersion": "storage.k8s.io/v1", "kind": kind, "metadata": {"name": "s"}, **fields}
 
 
+def _resource(kind: str, **fields: Any) -> Json:
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": "s"}, **fields}
+
+
 _APP = {"matchLabels": {"app": "a"}}
 _TERM = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z1"]}]}
 
@@ -243,6 +247,44 @@ KINDS: dict[str, tuple[str, Json]] = {
         "/apis/storage.k8s.io/v1/volumeattachments",
         _storage("VolumeAttachment", spec={"attacher": "example.com", "nodeName": "node-0",
                                            "source": {"persistentVolumeName": "v"}}),
+    ),
+    "ResourceSlice": (
+        "/apis/resource.k8s.io/v1/resourceslices",
+        _resource("ResourceSlice", spec={
+            "driver": "gpu.example.com", "nodeName": "sane-0",
+            "pool": {"name": "sane-0", "generation": 1, "resourceSliceCount": 1},
+            "devices": [
+                {"name": "gpu-0", "allowMultipleAllocations": True,
+                 "attributes": {"index": {"int": 0}, "model": {"string": "a"},
+                                "healthy": {"bool": True}, "version": {"version": "1.2.3"}},
+                 "capacity": {"memory": {"value": "80Gi", "requestPolicy": {
+                     "default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi"}}}},
+                 "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]},
+                {"name": "gpu-1"},
+            ]}),
+    ),
+    "DeviceClass": (
+        "/apis/resource.k8s.io/v1/deviceclasses",
+        _resource("DeviceClass", spec={
+            "selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}],
+            "config": [{"opaque": {"driver": "gpu.example.com", "parameters": {"a": 1}}}],
+            "extendedResourceName": "example.com/gpu"}),
+    ),
+    "ResourceClaim": (
+        "/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims",
+        _resource("ResourceClaim", spec={"devices": {
+            "requests": [
+                {"name": "one", "exactly": {
+                    "deviceClassName": "deviceclass-0", "allocationMode": "ExactCount", "count": 1,
+                    "selectors": [{"cel": {"expression": "device.driver != ''"}}],
+                    "tolerations": [{"key": "k", "operator": "Exists"}],
+                    "capacity": {"requests": {"memory": "2Gi"}}}},
+                {"name": "several", "firstAvailable": [
+                    {"name": "a", "deviceClassName": "deviceclass-1", "count": 2},
+                    {"name": "b", "deviceClassName": "deviceclass-2", "allocationMode": "All"}]},
+            ],
+            "constraints": [{"requests": ["one"], "matchAttribute": "gpu.example.com/model"}],
+            "config": [{"opaque": {"driver": "gpu.example.com", "parameters": {"a": 1}}}]}}),
     ),
     "Service": (
         "/api/v1/namespaces/{namespace}/services",

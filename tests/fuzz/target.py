@@ -6,7 +6,7 @@ what is written for binds and events. It keeps what an API server would, as raw 
 
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from builders import SCHEDULER
 from fairlead.apps.config import config as configs
 from fairlead.apps.config import kube_scheduler
 from fairlead.apps.config.profiles import built_in
+from fairlead.apps.run.claim_watches import ClaimWatches
 from fairlead.apps.run.containment import Containment
 from fairlead.apps.run.watches import Watches
 from fairlead.cluster.checking import wrong_nodes
@@ -33,6 +34,7 @@ from fairlead.kube.access import reviews
 from fairlead.kube.admission.admission_handler import AdmissionHandler
 from fairlead.kube.admission.review import BadReview
 from fairlead.kube.bind_encoder import DialectEncoder
+from fairlead.kube.claims.kinds import CLAIM_KINDS, TAINT_RULES
 from fairlead.kube.errors import ApiError
 from fairlead.kube.extender.extender_handler import ExtenderHandler
 from fairlead.kube.extender.wire import BadExtenderArgs, read_bind
@@ -96,8 +98,9 @@ class Target:
             self._on_unreadable,
             with_selectors=True,
         )
-        self._reflectors: dict[str, Reflector[Any]] = {each.path: each for each in self.watches.all}
-        for each in self.watches.all:
+        self.mirrors: tuple[Reflector[Any], ...] = (*self.watches.all, *self._claim_mirrors())
+        self._reflectors: dict[str, Reflector[Any]] = {each.path: each for each in self.mirrors}
+        for each in self.mirrors:
             each._feed._decode = self._strict(each._feed._decode)
         self._rng = rng
         self._now = 1000.0
@@ -109,6 +112,12 @@ class Target:
         self.refused: list[str] = []
         for name, words in (("sane-0", {}), ("cards-0", {"fairlead.dev/inventory": GPUS})):
             self.show(_sane_node(name, words))
+
+    def _claim_mirrors(self) -> Iterator[Reflector[Any]]:
+        watches = ClaimWatches(_NO_CLIENT, self.feed, self.containment.supervise)
+        for kind, decode in CLAIM_KINDS.items():
+            if kind is not TAINT_RULES:  # not served by default
+                yield Reflector(_NO_CLIENT, kind.path("v1"), decode, watches._on_change)
 
     # -- what an API server shows ------------------------------------------------------------
 

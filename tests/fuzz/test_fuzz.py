@@ -51,7 +51,7 @@ def test_what_was_found_once_stays_mended(path: Path) -> None:
 
 
 def test_every_kind_that_is_watched_is_mutated() -> None:
-    watched = {each.path for each in Target(Random(0)).watches.all}
+    watched = {each.path for each in Target(Random(0)).mirrors}
     assert watched == {path.replace("/namespaces/{namespace}", "") for path, _ in KINDS.values()}
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from fairlead.kube.codec import decode_node, decode_pod
 from fairlead.model.behaviour import KUBERNETES_1_36, KUBERNETES_1_37
+from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.errors import QuantityError
 from fairlead.model.nodes import GPU, Image
 from fairlead.model.pods import HostPort, NodeTerm, Pod, PreferredTerm, Taint, Toleration
@@ -108,16 +109,29 @@ SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedu
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-@pytest.mark.parametrize(
-    ("spec", "says"),
-    [
-        ({"resourceClaims": [{"name": "gpu"}]}, "resource claims"),
-    ],
-)
-def test_hard_rules_that_are_not_known_are_refused_and_not_ignored(spec, says: str) -> None:
-    problem = f"the pod requests {says}, which Fairlead does not support yet"
-    assert pod(spec).problem == problem
-    assert pod({**spec, "nodeName": "n"}).problem == "", "where it runs, it counts like any other"
+def test_the_claims_of_a_pod_are_those_of_spec_and_status() -> None:
+    entries = [
+        {"name": "direct", "resourceClaimName": "mine"},
+        {"name": "made", "resourceClaimTemplateName": "t"},
+        {"name": "unneeded", "resourceClaimTemplateName": "t"},
+        {"name": "later", "resourceClaimTemplateName": "t"},
+    ]
+    made = [{"name": "made", "resourceClaimName": "p-made-x7k2p"}, {"name": "unneeded"}]
+    found = pod({"resourceClaims": entries}, status={"resourceClaimStatuses": made})
+    owner = (found.key, found.uid)
+
+    assert found.problem == ""
+    assert found.request.claims == (
+        ClaimUse("direct", f"{found.namespace}/mine"),
+        ClaimUse("made", f"{found.namespace}/p-made-x7k2p", *owner),
+        ClaimUse("later", "", *owner),
+    )
+    assert pod({"resourceClaims": None}).request.claims == ()
+
+
+@pytest.mark.parametrize("entries", [[{"name": "gpu"}], [{}], {"name": "gpu"}])
+def test_claims_that_make_no_sense_are_a_problem_of_the_pod(entries) -> None:
+    assert pod({"resourceClaims": entries}).problem.startswith("the pod is invalid: ")
 
 
 def test_what_a_pod_wants_of_other_pods_is_read() -> None:

@@ -6,7 +6,7 @@ writes equal objects equally, so a thousand replicas are understood once.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 from msgspec import Raw
@@ -17,6 +17,7 @@ from fairlead.kube.dialects.fairlead import MEMORY_LIMIT, SHARE, VISIBLE
 from fairlead.kube.gangs.api import PodWords
 from fairlead.kube.gangs.registry import ALL, GangDialects
 from fairlead.kube.limits import beyond_limits, within_limits
+from fairlead.kube.pod_claims import read_pod_claims
 from fairlead.kube.pod_loads import read_load
 from fairlead.kube.pod_selectors import OWNERS
 from fairlead.kube.pod_volumes import PodVolume, read_volumes
@@ -34,6 +35,7 @@ from fairlead.kube.spelling import misspelt
 from fairlead.kube.usage import ContainerReport, StatusParts, read_usage
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.capacity_types import CAPACITY_TYPE
+from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.errors import FairleadError, QuantityError
 from fairlead.model.gangs import Membership
 from fairlead.model.gpus import Grant
@@ -137,6 +139,7 @@ class _PodStatus(msgspec.Struct, rename="camel", gc=False):
     init_container_statuses: list[_ContainerStatus] | None = None
     resources: Raw = Raw()
     allocated_resources: Raw = Raw()
+    resource_claim_statuses: Raw = Raw()
 
 
 class _Pod(msgspec.Struct, rename="camel", gc=False):
@@ -412,6 +415,8 @@ def _understand(
     spec = wire.spec
     try:
         request = _shared_request(parts) if shared else _heard_request(parts)
+        if spec.resource_claims and bytes(spec.resource_claims) != b"null":
+            request = replace(request, claims=_claims(wire))
         told = _status_parts(wire.status) if spec.node_name else None
         if told or parts.pod_level:
             largest_total = behaviour.takes_largest_total
@@ -423,12 +428,16 @@ def _understand(
     return request, request.resources, None, _beyond_us(spec, request, shared=shared)
 
 
+def _claims(wire: _Pod) -> tuple[ClaimUse, ...]:
+    meta, said = wire.metadata, bytes(wire.spec.resource_claims)
+    statuses = bytes(wire.status.resource_claim_statuses)
+    return read_pod_claims(meta.namespace, meta.name, meta.uid, said, statuses)
+
+
 def _beyond_us(spec: _PodSpec, request: PodRequest, *, shared: bool) -> str:
     """What we cannot honour: better to wait with a reason than to be misplaced."""
     if spec.node_name:
         return ""
-    if len(bytes(spec.resource_claims)) > len(b"null"):
-        return "the pod requests resource claims, which Fairlead does not support yet"
     return _shared_limits(request) if shared else beyond_limits(request)
 
 

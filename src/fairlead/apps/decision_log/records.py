@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal, cast, get_args
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from fairlead.engine import events
 from fairlead.engine.attempts import Attempt
+from fairlead.model.claims import ClaimObject, ResourceClaim
 from fairlead.model.gangs import GangSpec
 from fairlead.model.pods import Pod
 from fairlead.model.queues import QueueSpec
@@ -28,9 +30,15 @@ Call = Literal["handle", "decide", "tend", "forget", "wall"]
 Drawn = int | str
 
 _EVENTS: Mapping[str, type[events.Event]] = {kind.__name__: kind for kind in get_args(events.Event)}
+#: Events about any one of several kinds of objects, and these kinds.
 _STORAGE = {kind.__name__: kind for kind in get_args(StorageObject)}
-#: Events about any one of several kinds of objects.
-_OF_STORAGE = (events.StorageSeen, events.StorageGone)
+_CLAIMS = {kind.__name__: kind for kind in get_args(ClaimObject)}
+_KINDS: Mapping[type[events.Event], Mapping[str, type]] = {
+    events.StorageSeen: _STORAGE,
+    events.StorageGone: _STORAGE,
+    events.ClaimObjectSeen: _CLAIMS,
+    events.ClaimObjectGone: _CLAIMS,
+}
 
 #: Where an object is in memory says nothing.
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
@@ -54,10 +62,17 @@ Result = tuple[str, Sequence[Any]]
 
 
 def _plain_number(value: object) -> object:
-    """Numbers of NumPy that got into an event or an instruction."""
+    """Numbers of NumPy that got into an event or an instruction, and fractions."""
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Fraction):
+        return str(value)
     raise NotImplementedError(f"a {type(value).__name__} cannot be recorded")
+
+
+def _exact(_kind: type, value: Any) -> int | Fraction:
+    """An amount of a device: what it was before `_plain_number`."""
+    return value if isinstance(value, int) else Fraction(value)
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_plain_number)
@@ -75,7 +90,12 @@ def _kind_of(event: events.Event | None) -> str:
         return ""
     name = type(event).__name__
     match event:
-        case events.StorageSeen(about) | events.StorageGone(about):
+        case (
+            events.StorageSeen(about)
+            | events.StorageGone(about)
+            | events.ClaimObjectSeen(about)
+            | events.ClaimObjectGone(about)
+        ):
             return f"{name}:{type(about).__name__}"
     return name
 
@@ -89,16 +109,17 @@ def event_of(record: Record) -> events.Event:
     """Raises `msgspec.MsgspecError` if that is no event of this version."""
     name, _, about = record.kind.partition(":")
     kind = _EVENTS.get(name)
-    if kind is None or (kind in _OF_STORAGE) != (about in _STORAGE):
+    kinds = _KINDS.get(kind, {}) if kind else {}
+    if kind is None or bool(kinds) != (about in kinds):
         raise msgspec.ValidationError(f"{record.kind!r} is no event that this version knows")
     if about:
-        return kind(**_decoder_of(dict[str, _STORAGE[about]]).decode(record.event))  # type: ignore[valid-type]
+        return kind(**_decoder_of(dict[str, kinds[about]]).decode(record.event))  # type: ignore[valid-type]
     return cast("events.Event", _decoder_of(cast("Hashable", kind)).decode(record.event))
 
 
 @lru_cache(256)
 def _decoder_of(kind: Hashable) -> msgspec.msgpack.Decoder[Any]:
-    return msgspec.msgpack.Decoder(cast("Any", kind))
+    return msgspec.msgpack.Decoder(cast("Any", kind), dec_hook=_exact)
 
 
 def result_bytes(result: Result) -> bytes:
@@ -164,5 +185,14 @@ def _spec(spec: GangSpec | QueueSpec) -> str:
     return spec.key
 
 
+def _claim(claim: ResourceClaim) -> str:
+    return f"{claim.key} {claim.uid}"
+
+
 _AS_IT_IS = frozenset({str, int, float, bool, type(None), bytes})
-_CONVERT: dict[type, Callable[[Any], Any]] = {Pod: _pod, GangSpec: _spec, QueueSpec: _spec}
+_CONVERT: dict[type, Callable[[Any], Any]] = {
+    Pod: _pod,
+    GangSpec: _spec,
+    QueueSpec: _spec,
+    ResourceClaim: _claim,
+}

@@ -15,6 +15,7 @@ from fairlead.apps.run.watches import UNFINISHED
 from fairlead.engine.events import (
     AdvanceSeen,
     BudgetSeen,
+    ClaimObjectSeen,
     CountedSeen,
     Event,
     GangSeen,
@@ -29,6 +30,7 @@ from fairlead.engine.events import (
 )
 from fairlead.kube.advance import ADVANCE, decode_advance
 from fairlead.kube.budgets import decode_budget
+from fairlead.kube.claims.kinds import CLAIM_KINDS
 from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
 from fairlead.kube.counted import COUNTED_KIND, decode_counted
 from fairlead.kube.errors import ApiError
@@ -114,6 +116,8 @@ async def events(
         yield event
     async for event in _counted_objects(client):
         yield event
+    async for event in _claim_objects(client):
+        yield event
     understand = partial(
         decode_pod, behaviour=behaviour, gang_dialects=gangs, queue_dialects=queues
     )
@@ -198,6 +202,17 @@ async def _counted_objects(client: Client) -> AsyncIterator[Event]:
             with suppress(NotListed):
                 async for seen in _list(client, COUNTED_KIND.path(version), decode_counted):
                     yield CountedSeen(seen.resource)
+
+
+async def _claim_objects(client: Client) -> AsyncIterator[Event]:
+    """Of the kinds that are served and that the user may list."""
+    with suppress(ApiError):
+        for kind, version in (await served_versions(client, CLAIM_KINDS)).items():
+            if not version:
+                continue
+            with suppress(NotListed):
+                async for seen in _list(client, kind.path(version), CLAIM_KINDS[kind]):
+                    yield ClaimObjectSeen(seen)
 
 
 async def _list(

@@ -203,6 +203,7 @@ _SEEN = (
     events.NamespaceSeen,
     events.SelectorSeen,
     events.StorageSeen,
+    events.ClaimObjectSeen,
     events.BudgetSeen,
     events.GangSeen,
     events.QueueSeen,
@@ -229,7 +230,12 @@ def _name_of(event: events.Event) -> _Name:
             about = node.name
         case events.SelectorSeen(kind, namespace, name):
             about = f"{kind} {namespace}/{name}"
-        case events.StorageSeen(seen) | events.StorageGone(seen):
+        case (
+            events.StorageSeen(seen)
+            | events.StorageGone(seen)
+            | events.ClaimObjectSeen(seen)
+            | events.ClaimObjectGone(seen)
+        ):
             about = f"{type(seen).__name__} {seen.key}"
         case events.BudgetSeen(budget):
             about = budget.key

@@ -12,6 +12,7 @@ import structlog
 
 from fairlead.apps.decision_log.recording import DecisionLog, RecordedEngine
 from fairlead.apps.run.advance_watches import AdvanceWatches
+from fairlead.apps.run.claim_watches import ClaimWatches
 from fairlead.apps.run.containment import Containment
 from fairlead.apps.run.counted_watches import CountedWatches
 from fairlead.apps.run.ended_runs import EndedRuns
@@ -57,19 +58,23 @@ from fairlead.kube.queues.status_writer import QueueStatusWriter
 from fairlead.kube.reservations import GRACE_S, ReservationPlan
 from fairlead.kube.version import learn_behaviour
 from fairlead.kube.writes.binder import Binder
+from fairlead.kube.writes.claim_writer import ClaimWriter
 from fairlead.kube.writes.evictor import Evictor
 from fairlead.kube.writes.object_status import ObjectStatusWriter
 from fairlead.kube.writes.preparer import Preparer, StepWriter
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.kube.writes.reserver import Reserver
+from fairlead.kube.writes.settling import Outcome
 from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
 from fairlead.model.behaviour import Behaviour
+from fairlead.model.claims import ResourceClaim
 from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
 from fairlead.model.pods import Pod, PodField
 from fairlead.model.readings import NodeReadings
 from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.profile import Profile
+from fairlead.plugins.claim_step import ClaimStep
 from fairlead.plugins.prepare import PrepareStep, failure_of
 from fairlead.plugins.reservation_step import ReservationStep
 from fairlead.plugins.volume_step import VolumeStep
@@ -99,7 +104,7 @@ _Part = (
     | Readings | FigureFeed | KubeletRejections | ReservationCare | GangWatches | GangStatusWriter
     | FinishedMembers | QueueWatches | QueueStatusWriter | EndedRuns | RunTimeStore
     | AdvanceWatches | ObjectStatusWriter[Any, Any] | OwnerReader | CountedWatches
-    | StartForecasting
+    | StartForecasting | ClaimWatches
 )  # fmt: skip
 
 
@@ -169,8 +174,9 @@ class Scheduler:
         writer: Transport = Fenced(client, self._elector.leads) if self._elector else client
         self._containment = Containment(self.engine, failures)
         self._binder = Binder(
-            writer, self._feed, max_in_flight=max_binds_in_flight, failures=failures
+            writer, self._bind_ended, max_in_flight=max_binds_in_flight, failures=failures
         )
+        self._claim_writer = ClaimWriter(writer, self._claim_written, time.time)
         self._recorder = Recorder(writer, pods_wait=self._pods_wait)
         self._evictor = Evictor(
             writer, self._feed, self._recorder.preempted, now_ns=time.time_ns, failures=failures
@@ -208,6 +214,9 @@ class Scheduler:
             CountedStatusWriter(writer),
             is_on=bool(profiles),
         )
+        self._claims = ClaimWatches(
+            client, self._feed, self._containment.supervise, is_on=bool(profiles)
+        )
         self._watches = Watches(
             client,
             self.engine,
@@ -234,7 +243,9 @@ class Scheduler:
         self._reserver = Reserver(
             writer, reservations, lambda: self.engine.cluster, self._reservations.failed
         ) if reservations else None  # fmt: skip
-        writers: dict[type[PrepareStep], StepWriter] = {VolumeStep: self._volume_binder}
+        writers: dict[type[PrepareStep], StepWriter] = {
+            VolumeStep: self._volume_binder, ClaimStep: self._claim_writer
+        }  # fmt: skip
         if self._reserver:
             writers[ReservationStep] = self._reserver
         self._preparer = Preparer(self._feed, writers, failures=failures)
@@ -315,6 +326,7 @@ class Scheduler:
             self._advance.writer,
             self._counted,
             self._counted.writer,
+            self._claims,
             self.usage,
             *([self._readings] if self._readings else ()),
             *([self._figures] if self._figures else ()),
@@ -335,6 +347,7 @@ class Scheduler:
             raise
         finally:
             deciding.cancel()
+            self._claim_writer.stop()
             await self._preparer.stop()
             if self._reserver:
                 await self._reserver.stop()
@@ -399,6 +412,7 @@ class Scheduler:
         return (
             *self._gangs.reflectors, *self._queues.reflectors, *self._advance.reflectors,
             *self._counted.reflectors,
+            *self._claims.reflectors,
         )  # fmt: skip
 
     def _fit_to_lead(self) -> bool:
@@ -412,6 +426,7 @@ class Scheduler:
             "queues": self._queues.is_synced,
             "reservations": self._advance.is_synced,
             "counted resources": self._counted.is_synced,
+            "resource claims": self._claims.is_synced,
         }
         return self._watches.unsynced or [what for what, synced in kinds.items() if not synced]
 
@@ -455,9 +470,16 @@ class Scheduler:
         self._containment.attempt("noting", type(event).__name__, partial(self._note, event))
         self._awake.set()
 
+    def _bind_ended(self, outcome: Outcome) -> None:
+        self._claim_writer.bind_ended(outcome, self._feed)
+
+    def _claim_written(self, claim: ResourceClaim) -> None:
+        self._feed(events.ClaimObjectSeen(claim))
+
     def _note(self, event: events.Event) -> None:
         if isinstance(event, events.PodGone):
             self._preparer.abandon(event.pod.uid)
+            self._claim_writer.release(event.pod.uid)
             self._note_reservation(event.pod, gone=True)
         elif isinstance(event, events.PodSeen):
             self._note_reservation(event.pod)
@@ -534,6 +556,11 @@ class Scheduler:
                 if self._reserver:
                     self._reserver.delete(pod)
                 log.info("deleting a reservation pod", pod=pod.key, node=pod.node)
+            case instructions.ReleaseClaims(pod):
+                self._claim_writer.release(pod.uid)
+            case instructions.FreeClaim(pod, claim):
+                self._claim_writer.free(pod.uid, claim)
+                log.info("freeing a resource claim", pod=pod.key, claim=claim.key)
             case instructions.ClearNomination(pod):
                 self._recorder.unnominated(pod)
             case instructions.Decline(pod, message):
@@ -562,8 +589,6 @@ class Scheduler:
                 log.debug("counted resource", name=name, used=counted.used)
             case instructions.FindFinished():
                 self._finished.submit(instruction)
-            case instructions.ReleaseClaims() | instructions.FreeClaim():
-                pass  # no pod with claims gets here: the codec refuses them
             case instructions.AttemptCrashed():
                 pass  # see `_perform`
             case _:
@@ -608,6 +633,8 @@ class Scheduler:
         async for _ in self._advance.retell():
             self._decided_at_s = time.monotonic()
         async for _ in self._counted.retell():
+            self._decided_at_s = time.monotonic()
+        async for _ in self._claims.retell():
             self._decided_at_s = time.monotonic()
         async for _ in self._watches.retell():
             self._decided_at_s = time.monotonic()

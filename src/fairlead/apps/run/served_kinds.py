@@ -146,11 +146,11 @@ class ServedKinds:
         served.task = asyncio.create_task(_awaited(following), name=name)
 
     async def _forget(self, served: WatchedKind) -> None:
-        del self._served[served.watch.name]
         await _end(served)
         log.warning("a kind is not served any more", kind=served.watch.kind.full_name)
         for key in list(served.reflector.objects):
             served.watch.on_gone(key)
+        del self._served[served.watch.name]
 
 
 async def _end(served: WatchedKind) -> None:

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from fairlead.kube.http.reply import Reply
 
+JSON_PATCH = "application/json-patch+json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 
 

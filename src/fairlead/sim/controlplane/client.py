@@ -49,7 +49,7 @@ class SyncClient:
         accept: str = JSON,
     ) -> Answer:
         """The status and the JSON object of the answer; no status is an error here."""
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         status, text = self._exchange(
             method, path, data, {"Content-Type": content_type, "Accept": accept}
         )

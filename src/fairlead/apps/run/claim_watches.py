@@ -1,0 +1,63 @@
+"""Slices, device classes, resource claims and taint rules: watched as long as they are served."""
+
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+
+import structlog
+
+from fairlead.apps.run.object_watches import ObjectWatches
+from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise
+from fairlead.engine import events
+from fairlead.kube.claims.kinds import CLAIM_KINDS
+from fairlead.kube.http.client import Client
+from fairlead.kube.mirror.changes import Change, Deleted, Undecodable, Upserted
+from fairlead.model.claims import ClaimObject
+
+log = structlog.get_logger(__name__)
+
+
+class ClaimWatches(ObjectWatches):
+    def __init__(
+        self,
+        client: Client,
+        feed: Callable[[events.Event], None],
+        supervise: Supervise,
+        *,
+        is_on: bool = True,
+        every_s: float = EVERY_S,
+    ) -> None:
+        self._feed = feed
+        watches = [
+            KindWatch(
+                kind.plural, kind, decode, self._on_change, partial(self._not_served, kind.plural)
+            )
+            for kind, decode in CLAIM_KINDS.items()
+        ]
+        self._kinds = ServedKinds(client, watches if is_on else (), supervise, every_s=every_s)
+
+    async def retell(self) -> AsyncIterator[None]:
+        """Everything that is known is fed once more; yields now and then."""
+        async for _ in self._retell_objects():
+            yield
+
+    def _not_served(self, what: str, key: str) -> None:
+        served = self._kinds.get(what)
+        if served is not None:
+            self._feed(events.ClaimObjectGone(served.reflector.objects[key]))
+
+    def _on_change(self, change: Change[ClaimObject]) -> None:
+        match change:
+            case Upserted(seen):
+                if seen.problem:
+                    log.warning("object of claims cannot be used", **_named(seen))
+                self._feed(events.ClaimObjectSeen(seen))
+            case Deleted(gone):
+                self._feed(events.ClaimObjectGone(gone))
+            case Undecodable():
+                log.error("object of claims cannot be read", key=change.key, error=change.error)
+            case _:
+                return
+
+
+def _named(seen: ClaimObject) -> dict[str, str]:
+    return {"what": type(seen).__name__, "key": seen.key, "why": seen.problem}

@@ -1,0 +1,84 @@
+"""What is to be written next to a claim, by what it shows now.
+
+None: nothing more. `ClaimChanged` is raised where the decision does not hold any more, in
+kube-scheduler's words.
+"""
+
+from dataclasses import dataclass
+
+from fairlead.cluster.device_claims import ClaimWrite
+from fairlead.kube.claims.claims import FINALIZER
+from fairlead.kube.claims.patches import (
+    JsonPatch,
+    allocate_patch,
+    finalizer_patch,
+    free_patch,
+    reserve_patch,
+    unreserve_patch,
+)
+from fairlead.model.claims import Allocation, ResourceClaim
+from fairlead.model.errors import FairleadError
+from fairlead.model.pods import Pod
+
+_STATUS = "/status"
+
+
+class ClaimChanged(FairleadError):
+    """The claim is not what was decided on any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPatch:
+    #: The end of the path.
+    subresource: str
+    body: JsonPatch
+
+
+def is_same(one: Allocation | None, other: Allocation | None) -> bool:
+    """Whether they have the same devices for the same requests: shares have names of their own."""
+    return one is not None and other is not None and _devices(one) == _devices(other)
+
+
+def _devices(allocation: Allocation) -> tuple[object, ...]:
+    return tuple(
+        (each.request, each.key, each.admin_access, each.consumed_capacity)
+        for each in allocation.devices
+    )
+
+
+def has_user(claim: ResourceClaim, uid: str) -> bool:
+    return any(user.uid == uid for user in claim.reserved_for)
+
+
+def reserve_next(pod: Pod, write: ClaimWrite, now: ResourceClaim) -> ClaimPatch | None:
+    """Allocate, and reserve for the pod. Pods of a gang may share one allocation."""
+    if now.uid != write.claim.uid or (now.deleting and not has_user(now, pod.uid)):
+        raise ClaimChanged(f"claim {now.key} got deleted in the meantime")
+    if now.allocation is not None:
+        if not is_same(now.allocation, write.allocation or write.claim.allocation):
+            raise ClaimChanged(f"claim {now.key} got allocated elsewhere in the meantime")
+        reserved = has_user(now, pod.uid)
+        return None if reserved else ClaimPatch(_STATUS, reserve_patch(now, pod))
+    if write.allocation is None:
+        raise ClaimChanged(f"claim {now.key} got deallocated elsewhere in the meantime")
+    if FINALIZER not in now.finalizers:
+        return ClaimPatch("", finalizer_patch(now))
+    return ClaimPatch(_STATUS, allocate_patch(now, pod, write.allocation))
+
+
+def take_back_next(uid: str, write: ClaimWrite, now: ResourceClaim) -> ClaimPatch | None:
+    """The pod was not bound. What was allocated for it, and no other pod uses, is freed."""
+    if now.uid != write.claim.uid or not has_user(now, uid):
+        return None
+    is_last = len(now.reserved_for) == 1
+    if is_last and is_same(now.allocation, write.allocation):
+        return ClaimPatch(_STATUS, free_patch(now))
+    return ClaimPatch(_STATUS, unreserve_patch(now, uid))
+
+
+def free_next(uid: str, decided: ResourceClaim, now: ResourceClaim) -> ClaimPatch | None:
+    """Free what cannot be used where the pod could go, unless another pod uses it."""
+    others = any(user.uid != uid for user in now.reserved_for)
+    if now.uid != decided.uid or others or not is_same(now.allocation, decided.allocation):
+        return None
+    return ClaimPatch(_STATUS, free_patch(now))

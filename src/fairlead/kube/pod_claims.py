@@ -1,0 +1,41 @@
+"""Which resource claims a pod uses: entries of its spec, and what its status says about them."""
+
+import msgspec
+
+from fairlead.model.claim_uses import ClaimUse
+from fairlead.model.errors import FairleadError
+
+
+class _Entry(msgspec.Struct, rename="camel", gc=False):
+    name: str
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class _EntryStatus(msgspec.Struct, rename="camel", gc=False):
+    name: str = ""
+    #: None: the pod needs no claim for this entry.
+    resource_claim_name: str | None = None
+
+
+_entries = msgspec.json.Decoder(list[_Entry] | None)
+_statuses = msgspec.json.Decoder(list[_EntryStatus] | None)
+
+
+def read_pod_claims(
+    namespace: str, name: str, uid: str, entries: bytes, statuses: bytes
+) -> tuple[ClaimUse, ...]:
+    """In the order of the spec, without those that the pod does not need."""
+    made = {each.name: each for each in (_statuses.decode(statuses) if statuses else None) or ()}
+    found = []
+    for entry in _entries.decode(entries) or ():
+        if entry.resource_claim_name is not None:
+            found.append(ClaimUse(entry.name, f"{namespace}/{entry.resource_claim_name}"))
+        elif entry.resource_claim_template_name is None:
+            raise FairleadError(f"spec.resourceClaims: {entry.name} names no claim and no template")
+        elif (status := made.get(entry.name)) is None:
+            found.append(ClaimUse(entry.name, "", f"{namespace}/{name}", uid))
+        elif status.resource_claim_name is not None:
+            key = f"{namespace}/{status.resource_claim_name}"
+            found.append(ClaimUse(entry.name, key, f"{namespace}/{name}", uid))
+    return tuple(found)

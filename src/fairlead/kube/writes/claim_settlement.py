@@ -1,0 +1,147 @@
+"""Writes to one claim, each until its outcome is certain.
+
+A write must not be reported as failed while the API server could still carry it out: the devices
+would be given away twice. Every write requires the version that was read. So it is safe to send it
+again after a lost reply, and once the claim has another version, no earlier try can succeed.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import structlog
+
+from fairlead.kube.claims.changes import ClaimPatch
+from fairlead.kube.claims.claims import decode_claim
+from fairlead.kube.claims.kinds import CLAIMS
+from fairlead.kube.errors import ApiError, ReplyLost
+from fairlead.kube.http.paths import in_namespace, named
+from fairlead.kube.http.reply import UNREADABLE, Reply
+from fairlead.kube.http.transport import JSON_PATCH, Transport
+from fairlead.kube.writes.pauses import pause_s
+from fairlead.kube.writes.preparer import StepFailed
+from fairlead.model.claims import ResourceClaim
+
+log = structlog.get_logger(__name__)
+
+Next = Callable[[ResourceClaim], ClaimPatch | None]
+
+_TRIES = 5
+#: kube-scheduler's, after a conflict.
+_AFTER_CONFLICT_S = 0.01
+_LONGEST_PAUSE_S = 2.0
+#: How long a server may still carry out a request whose reply was lost (see `settling`).
+IN_FLIGHT_S = 60.0
+#: The claim has another version. A patch that does not fit it is invalid (422).
+_CONFLICTS = frozenset({409, 422})
+#: Statuses of a server, or of a proxy before it, that may still carry out the request.
+_DOUBTFUL = frozenset({500, 502, 504})
+#: Statuses after which the same write could succeed.
+_PASSING = frozenset({401, 429, 503, *_DOUBTFUL})
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ClaimSettlement:
+    """One series of writes. `seen` is told each state of the claim that the server answers with."""
+
+    def __init__(
+        self, client: Transport, claim: ResourceClaim, seen: Callable[[ResourceClaim], None]
+    ) -> None:
+        self._client = client
+        self._seen = seen
+        self.now = claim
+        folder = in_namespace(f"/apis/{CLAIMS.group}/v1", claim.namespace, CLAIMS.plural)
+        self._path = named(folder, claim.name)
+        self._failures = 0
+        self._conflicts = 0
+        self._doubt_until_s = 0.0
+
+    async def apply(self, next_patch: Next) -> bool:
+        """Writes until there is nothing more to do; whether anything was written."""
+        has_written = False
+        while (patch := next_patch(self.now)) is not None:
+            await self._try(patch)
+            has_written = True  # at the end: also by a try whose reply was lost
+        return has_written
+
+    async def _try(self, patch: ClaimPatch) -> None:
+        """Raises StepFailed when it is certain that it was not written and will not be."""
+        path = f"{self._path}{patch.subresource}"
+        try:
+            reply = await self._client.request(
+                "PATCH", path, body=_encode(patch.body), content_type=JSON_PATCH
+            )
+        except ApiError as error:
+            if isinstance(error, ReplyLost):
+                self._doubt()
+            await self._again(str(error))
+            return
+        if reply.status < 300:
+            self._take(reply)
+        else:
+            await self._refused(reply)
+
+    async def _refused(self, reply: Reply) -> None:
+        if reply.status in _CONFLICTS:
+            await self._conflict(reply)
+            return
+        if reply.status in _DOUBTFUL:
+            self._doubt()
+        if reply.status not in _PASSING and not self._is_in_doubt():
+            raise StepFailed(reply.message)
+        await self._again(reply.message)
+
+    async def _conflict(self, reply: Reply) -> None:
+        """Reads the claim. Raises StepFailed if it is as before, or changes all the time."""
+        before = self.now.version
+        self._conflicts += 1
+        await asyncio.sleep(_AFTER_CONFLICT_S)
+        await self._read()
+        if self._conflicts >= _TRIES or (reply.status == 422 and self.now.version == before):
+            raise StepFailed(_refusal(reply))
+
+    async def _again(self, problem: str) -> None:
+        """After a pause; raises when it was tried often enough, and none of the tries counts."""
+        self._failures += 1
+        if self._failures >= _TRIES and not self._is_in_doubt():
+            raise StepFailed(problem)
+        if self._failures == _TRIES:
+            log.warning("outcome of a write to a claim is unknown", claim=self.now.key, why=problem)
+        await asyncio.sleep(pause_s(self._failures - 1, longest_s=_LONGEST_PAUSE_S))
+
+    def _doubt(self) -> None:
+        self._doubt_until_s = asyncio.get_running_loop().time() + IN_FLIGHT_S
+
+    def _is_in_doubt(self) -> bool:
+        return asyncio.get_running_loop().time() < self._doubt_until_s
+
+    def _take(self, reply: Reply) -> None:
+        before, self.now = self.now.version, decode_claim(reply.body)
+        if self.now.version != before:
+            self._doubt_until_s = 0.0
+        self._seen(self.now)
+
+    async def _read(self) -> None:
+        """Raises StepFailed if the claim is gone, or cannot be read."""
+        for tries in range(_TRIES):
+            try:
+                reply = await self._client.request("GET", self._path)
+                if reply.status == 200:
+                    return self._take(reply)
+                problem = reply.message
+                if reply.status == 404:
+                    break
+            except (ApiError, *UNREADABLE) as error:
+                problem = str(error)
+            await asyncio.sleep(pause_s(tries, longest_s=_LONGEST_PAUSE_S))
+        raise StepFailed(problem)
+
+
+def _refusal(reply: Reply) -> str:
+    if b"spec: Invalid value" in reply.body and b"field is immutable" in reply.body:
+        return (
+            "the API server changes the parameters in spec.devices.config when it reads them "
+            "(spaces, or characters such as <): create the claim or its template with kubectl"
+        )
+    return reply.message

@@ -1,0 +1,80 @@
+"""The kubelet's view of claims, at every revision since the audit began.
+
+A kubelet starts a pod only if each of its claims is reserved for it, and a driver prepares a device
+for one claim at a time. Both are read from the history of the API server.
+"""
+
+import json
+from collections import Counter
+from typing import Any
+
+from dra_objects import RESOURCE, Object
+from fairlead.sim.controlplane import ControlPlane
+
+
+class ClaimAudit:
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self._plane = plane
+        self._folders = {
+            "claim": f"{RESOURCE}/namespaces/{namespace}/resourceclaims",
+            "pod": f"/api/v1/namespaces/{namespace}/pods",
+        }
+        self._since = {what: self._list(path)["metadata"]["resourceVersion"]
+                       for what, path in self._folders.items()}  # fmt: skip
+
+    def _list(self, path: str) -> Object:
+        status, found = self._plane.api("GET", path)
+        assert status == 200, found
+        return found
+
+    def _history(self) -> list[tuple[int, str, str, Object]]:
+        """All changes of claims and pods, in order: revision, what, type of change, object."""
+        found = []
+        for what, path in self._folders.items():
+            query = f"watch=1&resourceVersion={self._since[what]}&timeoutSeconds=1"
+            for line in self._plane.text(f"{path}?{query}").splitlines():
+                change = json.loads(line)
+                assert change["type"] in ("ADDED", "MODIFIED", "DELETED"), change
+                version = int(change["object"]["metadata"]["resourceVersion"])
+                found.append((version, what, change["type"], change["object"]))
+        return sorted(found, key=lambda change: change[0])
+
+    def check(self) -> int:
+        """How many pods were started; fails on what a kubelet or a driver would refuse."""
+        claims: dict[str, Object] = {}
+        started: set[str] = set()
+        for _, what, change, obj in self._history():
+            name = obj["metadata"]["name"]
+            if what == "pod":
+                if obj["spec"].get("nodeName") and obj["metadata"]["uid"] not in started:
+                    started.add(obj["metadata"]["uid"])
+                    _may_start(obj, claims)
+            elif change == "DELETED":
+                claims.pop(name, None)
+            else:
+                claims[name] = obj
+                _prepared_once(claims)
+        return len(started)
+
+
+def _may_start(pod: Object, claims: dict[str, Object]) -> None:
+    for name in _claims_of(pod):
+        users = claims[name].get("status", {}).get("reservedFor", [])
+        assert pod["metadata"]["uid"] in {user["uid"] for user in users}, (pod, claims[name])
+
+
+def _claims_of(pod: Object) -> list[str]:
+    made = {each["name"]: each.get("resourceClaimName")
+            for each in pod.get("status", {}).get("resourceClaimStatuses", [])}  # fmt: skip
+    entries: list[dict[str, Any]] = pod["spec"].get("resourceClaims", [])
+    return [each.get("resourceClaimName") or made[each["name"]] for each in entries]
+
+
+def _prepared_once(claims: dict[str, Object]) -> None:
+    held: Counter[tuple[str, str, str]] = Counter()
+    for claim in claims.values():
+        allocation = claim.get("status", {}).get("allocation") or {}
+        for result in allocation.get("devices", {}).get("results", []):
+            if not result.get("adminAccess") and not result.get("shareID"):
+                held[result["driver"], result["pool"], result["device"]] += 1
+    assert not [device for device, count in held.items() if count > 1], held

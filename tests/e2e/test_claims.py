@@ -1,0 +1,169 @@
+"""Resource claims with a running scheduler, the real API server and the real controller."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from bind_denials import BindDenials
+from claim_audit import ClaimAudit
+from dra_objects import (
+    DRIVER,
+    DraObjects,
+    Object,
+    claim_spec,
+    device,
+    devices_of,
+    exactly,
+    users_of,
+)
+from fairlead.kube.claims.claims import FINALIZER
+from fairlead.sim.controlplane import ControlPlane
+from fairleads import Pods, Running, eventually, fairlead
+
+pytestmark = pytest.mark.server
+
+CreateNodes = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="module")
+def controllers(control_plane: ControlPlane) -> Iterator[None]:
+    with control_plane.start_controller_manager(["resourceclaim-controller"]):
+        yield
+
+
+@pytest.fixture
+def dra(control_plane: ControlPlane, namespace: str, controllers: None) -> Iterator[DraObjects]:
+    made = DraObjects(control_plane, namespace)
+    yield made
+    made.remove_all()
+
+
+@pytest.fixture
+def node(dra: DraObjects, create_nodes: CreateNodes) -> str:
+    """A node with two devices, and the class of all of them."""
+    (name,) = create_nodes([f"node-of-{dra.namespace}"[:60].strip("-")])
+    dra.a_slice(name, gpus(2))
+    dra.a_class(dra.namespace)
+    return name
+
+
+def gpus(count: int) -> list[Object]:
+    return [device(f"gpu-{number}", attributes={"index": {"int": number}})
+            for number in range(count)]  # fmt: skip
+
+
+def uses(*names: str, template: bool = False) -> list[dict[str, Any]]:
+    """`spec.resourceClaims` of a pod."""
+    field = "resourceClaimTemplateName" if template else "resourceClaimName"
+    return [{"name": name, field: name} for name in names]
+
+
+def one(dra: DraObjects) -> Object:
+    return claim_spec(exactly(dra.namespace))
+
+
+def allocation_on(node: str, device_name: str) -> Object:
+    result = {"request": "gpu", "driver": DRIVER, "pool": node, "device": device_name}
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    selector = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return {"devices": {"results": [result]}, "nodeSelector": selector}
+
+
+def test_pods_with_a_template_have_a_device_each_and_the_next_pod_gets_it_after_them(
+    dra: DraObjects, pods: Pods, node: str, running: Running
+) -> None:
+    audit = ClaimAudit(dra.plane, dra.namespace)
+    dra.a_template("gpu", one(dra))
+    names = [f"p{number}" for number in range(12)]
+    for name in names:
+        pods.create(name, resourceClaims=uses("gpu", template=True))
+    bound: set[str] = set()
+
+    def all_were_bound() -> bool:
+        for name, where in pods.nodes().items():
+            if where:
+                bound.add(name)
+                pods.delete(name)
+        return len(bound) == len(names)
+
+    eventually(all_were_bound, what="every pod was bound once")
+    assert audit.check() == len(names), "and none shared a device, or started without its claim"
+
+
+def test_a_denied_bind_frees_what_was_allocated_for_it(
+    dra: DraObjects, pods: Pods, node: str, running: Running
+) -> None:
+    dra.a_claim("c", one(dra))
+    denials = BindDenials(dra.plane)
+    denials.deny(dra.namespace, "p")
+    pods.create("p", resourceClaims=uses("c"))
+    pods.wait_refused("p")
+    eventually(lambda: not devices_of(dra.claim("c")) and not users_of(dra.claim("c")),
+               what="its devices are free between the attempts")  # fmt: skip
+
+    audit = ClaimAudit(dra.plane, dra.namespace)
+    denials.allow(dra.namespace, "p")
+    pods.wait_bound("p")
+    assert users_of(dra.claim("c")) == ["p"]
+    assert audit.check() >= 1
+
+
+@pytest.mark.parametrize("written", ["finalizer", "allocation", "reservation"])
+def test_what_an_earlier_scheduler_wrote_is_used(
+    dra: DraObjects, pods: Pods, node: str, control_plane: ControlPlane, written: str
+) -> None:
+    """It ended after the first write, after another pod's use, or just before the Binding."""
+    dra.a_claim("c", one(dra))
+    pod = pods.create("p", resourceClaims=uses("c"))
+    dra.patch("c", {"metadata": {"finalizers": [FINALIZER]}})
+    if written != "finalizer":
+        status: Object = {"allocation": allocation_on(node, "gpu-1")}
+        if written == "reservation":
+            user = {"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}
+            status["reservedFor"] = [user]
+        dra.patch("c", {"status": status}, "/status")
+    before = dra.claim("c")["metadata"]["resourceVersion"]
+
+    with fairlead(control_plane):
+        assert pods.wait_bound("p") == {"p": node}
+
+    found = dra.claim("c")
+    first = written == "finalizer"
+    assert devices_of(found) == [f"{node}/{'gpu-0' if first else 'gpu-1'}"]
+    assert users_of(found) == ["p"]
+    if written == "reservation":
+        assert found["metadata"]["resourceVersion"] == before, "nothing was left to write"
+
+
+def test_a_scheduler_that_is_killed_at_any_moment_leaves_nothing_undone(
+    dra: DraObjects, pods: Pods, node: str, control_plane: ControlPlane
+) -> None:
+    audit = ClaimAudit(dra.plane, dra.namespace)
+    dra.a_template("gpu", one(dra))
+    for life in range(3):
+        with fairlead(control_plane, ends_with=-signal.SIGKILL) as running:
+            pods.create(f"p{life}", resourceClaims=uses("gpu", template=True))
+            eventually(lambda: any(dra.claim(each["metadata"]["name"])["metadata"].get("finalizers")
+                                   for each in dra.all_claims()))  # fmt: skip
+            os.kill(running.process.pid, signal.SIGKILL)
+            running.process.wait()
+        for name, where in pods.nodes().items():
+            if where:
+                pods.delete(name)
+    with fairlead(control_plane):
+        eventually(lambda: all(pods.nodes().values()), what="every pod that is left is bound")
+    assert audit.check() == 3
+
+
+def test_a_claim_on_a_node_that_the_pod_cannot_use_is_freed(
+    dra: DraObjects, pods: Pods, node: str, running: Running, create_nodes: CreateNodes
+) -> None:
+    dra.a_claim("c", one(dra))
+    dra.patch("c", {"metadata": {"finalizers": [FINALIZER]}})
+    dra.patch("c", {"status": {"allocation": allocation_on("gone", "gpu-0")}}, "/status")
+    pods.create("p", resourceClaims=uses("c"))
+    pods.wait_bound("p")
+    assert devices_of(dra.claim("c")) == [f"{node}/gpu-0"]
