@@ -5,7 +5,15 @@ from dataclasses import replace
 import pytest
 
 from builders import a_node
-from fairlead.engine.events import AdvanceGone, AdvanceSeen, NodeGone, NodeSeen, QueueSeen
+from fairlead.engine.advance import _MOST_WORK, MOST
+from fairlead.engine.events import (
+    AdvanceGone,
+    AdvanceSeen,
+    NodeGone,
+    NodeSeen,
+    PodSeen,
+    QueueSeen,
+)
 from fairlead.engine.instructions import AdvanceStatusChanged, Instruction
 from fairlead.engine.reasons import WAITING_FOR_RESERVATION
 from fairlead.model.advance import AdvancePhase, AdvanceReservation, AdvanceStatus
@@ -197,3 +205,28 @@ def test_an_invalid_one_has_no_effect_and_says_why(problem: str) -> None:
     for name in ("w", "x", "y", "z"):
         world.submit(*a_job(name, 1, None))
         assert world.runs(name)
+
+
+def test_many_reservations_are_looked_at_over_several_turns() -> None:
+    """A turn looks at a bounded number of pods, also if there are not enough GPUs for all."""
+    world = AdvanceWorld()
+    for number in range(400):
+        world.tell(NodeSeen(a_node(f"n{number}", gpus=4)))
+    pods = [
+        replace(a_job(f"p{number}", 1, 50)[0], node=f"n{number % 400}") for number in range(1600)
+    ]
+    for pod in pods:
+        world.tell(PodSeen(pod))
+    for number in range(MOST + 100):
+        gpus = 4 if number % 2 else 100_000
+        world.tell(AdvanceSeen(replace(DEMO, name=f"r{number}", node_selector=(), gpus=gpus)))
+    work, turns = world.engine.cluster.work, 0
+    while turns == 0 or world.engine.plans.advance.due_s() == 0.0:
+        before = work.spent
+        world.engine.tend(now=world.now)
+        assert work.spent - before < 2 * _MOST_WORK
+        turns += 1
+    assert turns > 1
+    before = work.spent
+    world.engine.tend(now=world.now + 11)
+    assert work.spent - before < 2 * _MOST_WORK

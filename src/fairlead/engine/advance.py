@@ -171,6 +171,8 @@ class AdvanceReservations:
         if not self._round:
             self._looked_s, self._round = now, sorted(self._known, reverse=True)
         made: list[Instruction] = []
+        if not self._ends.is_warm(now):  # the ends of many pods are read over several turns
+            return made
         work = self._cluster.work
         until = work.spent + _MOST_WORK
         while self._round and work.spent < until:
@@ -247,7 +249,7 @@ class AdvanceReservations:
         nodes = [node for node in advance.nodes or spec.chosen if node in rows]
         have = sum(int(counts[rows[node]]) for node in nodes)
         if have < spec.gpus:
-            for node in self._candidates(advance, counts, set(nodes), now):
+            for node in self._candidates(advance, counts, set(nodes), spec.gpus - have, now):
                 nodes.append(node)
                 have += int(counts[rows[node]])
                 if have >= spec.gpus:
@@ -255,8 +257,9 @@ class AdvanceReservations:
         advance.nodes = set(nodes)
 
     def _candidates(
-        self, advance: _Advance, counts: PerNode, taken: set[str], now: float
+        self, advance: _Advance, counts: PerNode, taken: set[str], missing: int, now: float
     ) -> list[str]:
+        """Those with the fewest pods that stay too long first; any order if all are needed."""
         spec = advance.spec
         others = {
             node
@@ -264,18 +267,23 @@ class AdvanceReservations:
             if each is not advance and each.overlaps(spec.start_s, spec.end_s)
             for node in each.nodes
         }
-        ranked = []
-        for node, row in self._cluster.row_of.items():
-            if counts[row] and node not in others and node not in taken:
-                stay = self._staying(advance, node, now)
-                ranked.append((stay, -int(counts[row]), node))
+        free = {
+            node: int(counts[row])
+            for node, row in self._cluster.row_of.items()
+            if counts[row] and node not in others and node not in taken
+        }
+        self._cluster.work.pods += len(self._cluster.row_of) // 4
+        if sum(free.values()) <= missing:
+            return sorted(free)
+        ranked = [(self._staying(advance, node, now), -gpus, node) for node, gpus in free.items()]
         return [node for _, _, node in sorted(ranked)]
 
     def _staying(self, advance: _Advance, node: str, now: float) -> int:
         """Pods that do not end before its start."""
         start_s = advance.spec.start_s - self._utc_s(0.0)
-        self._cluster.work.pods += 1
-        ends = (self._ends.of(held, now) for held in self._cluster.held_on(node))
+        held_on = self._cluster.held_on(node)
+        self._cluster.work.pods += 1 + len(held_on)
+        ends = (self._ends.of(held, now) for held in held_on)
         return sum(end is None or end.at_s > start_s for end in ends)
 
 
