@@ -65,10 +65,10 @@ class Churn:
 def test_no_store_grows_with_the_queues_and_pods_that_were_there_before() -> None:
     """A store that keeps one entry of each would have twice as many."""
     churn = Churn()
-    for _ in range(60):
+    for _ in range(80):
         churn.step()
     before = stores(churn.engine)
-    for _ in range(60):
+    for _ in range(80):
         churn.step()
     after = stores(churn.engine)
     assert sum(bool(pod.node) for pod in churn.pods.values()) == 2 * LIVE

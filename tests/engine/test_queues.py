@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -562,23 +563,39 @@ def written(scene: Scene) -> dict[str, int]:
     return {each.spec.name: each.status.running_pods for each in changed}
 
 
-def test_while_units_are_to_be_started_statuses_are_spread_over_half_a_minute() -> None:
+def test_while_units_are_to_be_started_statuses_wait_and_are_spread() -> None:
     """Each costs the API server as much as two binds."""
     names = [f"q{number}" for number in range(60)]
     scene = Scene(*map(a_queue, names))
     scene.create("q0", 1)
     seconds = [len(written(scene))]
-    for _ in range(40):
+    for _ in range(35):
         scene.now += 1.0
         seconds.append(len(written(scene)))
-    assert max(seconds) <= 3
-    assert sum(seconds[:31]) >= 60
+    assert sum(seconds[:15]) == 0
+    assert max(seconds) <= 5
+    assert sum(seconds[:31]) == 60
     scene.bound()
     for name in names:
         scene.create(name, 1)
         scene.bound()
     scene.now += 60.0
     assert len(written(scene)) == 40  # nothing is to be started
+
+
+def test_a_queue_that_changes_all_the_time_is_written_every_half_a_minute() -> None:
+    scene = Scene(a_queue("red"), a_queue("blue"))
+    assert written(scene) == {"red": 0, "blue": 0}
+    times: list[float] = []
+    for number in range(100):
+        scene.now += 1.0
+        scene.create("red", 1 + number % 2)
+        scene.bound()
+        scene.create("blue", 1)  # to be started
+        if "red" in written(scene):
+            times.append(scene.now)
+    assert len(times) == 3
+    assert all(30.0 <= later - before <= 32.0 for before, later in pairwise(times))
 
 
 def test_the_status_of_a_queue_is_written_on_change_and_every_half_a_minute_at_most() -> None:
