@@ -201,3 +201,11 @@ def test_what_keeps_a_share_apart_is_said(grant: Grant, isolation: str) -> None:
 def test_a_demand_for_isolation_is_part_of_the_request() -> None:
     ask = GpuRequest(1, False, 250, dialect="fairlead", isolation=Isolation.MPS)
     assert asked(ask) == "0.25 of a GPU, isolation mps"
+
+
+def test_a_pod_that_waits_for_a_better_place_says_so_and_where_it_would_go() -> None:
+    engine = an_engine(a_node("node-a", gpus=1))
+    said = ("WaitingForBetterPlace", "it fits now, and waits 60 s more at most for spot capacity")
+    answer = told(engine, a_pod("patient", gpus=1, condition=said))
+    assert answer["state"] == "held back"
+    assert answer["message"] == f"{said[1]}; the pod fits now; it would go to node node-a"

@@ -14,7 +14,8 @@ from fairlead.engine.reasons import UNSCHEDULABLE, WAITING_FOR_BETTER_PLACE
 from fairlead.model.capacity_types import CapacityTerms, CapacityType, capacity_type
 from fairlead.model.node_figures import NAME, Figure, FigureList, FigureRule, SeenFigures
 from fairlead.model.nodes import Node
-from fairlead.model.pods import Pod, Taint, Toleration
+from fairlead.model.pods import NodeTerm, Pod, Taint, Toleration
+from fairlead.model.selectors import Requirement
 from fairlead.plugins.goals import GoalLevel, Goals
 from fairlead.plugins.goals_built_in import PodCost
 from gang_world import GangWorld, a_gang
@@ -316,3 +317,20 @@ def test_a_gang_counts_the_capacity_of_a_node_that_ends_as_gone() -> None:
     world.now = 30.0
     world.decide_all()
     assert sorted(bind.node for bind in world.binds.values()) == ["a", "a", "c", "c"]
+
+
+def test_a_pod_of_a_daemon_set_still_gets_its_node() -> None:
+    engine = an_engine(a_node("a", gpus=1))
+    ending(engine, a_node("a", gpus=1))
+    terms = (NodeTerm(fields=(Requirement("metadata.name", "In", ("a",)),)),)
+    see(engine, tolerant("daemon", node_terms=terms), now=1.0)
+    assert binds(decide(engine, now=1.0)) == {"daemon": "a"}
+
+
+def test_pods_that_run_on_a_node_that_ends_stay_and_planned_room_there_is_gone() -> None:
+    engine = an_engine(a_node("a", gpus=2), a_node("b", gpus=2))
+    see(engine, a_pod("runs", gpus=1, node="a"))
+    ending(engine, a_node("a", gpus=2))
+    see(engine, tolerant("p"), tolerant("q"), tolerant("r"), now=1.0)
+    assert sorted(binds(decide(engine, now=1.0)).values()) == ["b", "b"]
+    assert [held.node for held in engine.cluster.holdings.values()].count("a") == 1

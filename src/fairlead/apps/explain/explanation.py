@@ -24,6 +24,7 @@ from fairlead.cluster.picked import picked_gpus
 from fairlead.engine.consolidation.planner import EXPLAINED
 from fairlead.engine.consolidation.plans import ConsolidationPlan
 from fairlead.engine.engine import Engine
+from fairlead.engine.reasons import WAITING_FOR_BETTER_PLACE
 from fairlead.kube.leadership.fence import EPOCH
 from fairlead.model.consolidation import MoveLimits
 from fairlead.model.errors import PluginFault
@@ -87,6 +88,8 @@ def explained(
     """Why the pod waits, or where it would go, by the rules of its profile."""
     found = explain(placement, cluster, pod, shown.most_nodes if shown.nodes else 0)
     state, message = _said(found, shown)
+    if state == "fits" and pod.condition[0] == WAITING_FOR_BETTER_PLACE:
+        state, message = "held back", f"{pod.condition[1]}; {message}"
     told = answer(pod, state, message) | {"profile": placement.profile.name}
     if not shown.nodes:
         return told | {"reasons": _reasons(found)}
