@@ -297,3 +297,16 @@ def test_a_step_back_gives_back_counters() -> None:
     _, allocator = _shared_gpu()
     assert allocator.allocate("n", {}, [_claim(2)]) is None
     assert _names(allocator.allocate("n", {}, [_claim(1, 1)])) == ["gpu", "gpu"]
+
+
+def test_a_selector_may_cost_much_on_few_kinds_of_devices_only() -> None:
+    """Otherwise one claim could hold up the scheduler for minutes."""
+    devices = [_device(f"d{index:03}") for index in range(120)]
+    inventory, usage, _ = _world(_slice("n", *devices))
+    numbers = "lists.range(400).all(x, x >= 0)"
+    expression = f"device.attributes['{DRIVER}'].uuid != '' && {numbers}"
+    allocator = Allocator(inventory, {"gpu": DeviceClass("gpu", (expression,))}, usage)
+    assert allocator.allocate("n", {}, [_claim(32)]) is not None
+    claims = [_claim(32, name="a"), _claim(32, name="b"), _claim(32, name="c")]
+    with pytest.raises(AllocationError, match="actual cost limit exceeded"):
+        allocator.allocate("n", {}, claims)

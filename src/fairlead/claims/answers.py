@@ -5,11 +5,15 @@ GPUs differ in their UUIDs, which few selectors read: a cluster of 40,000 GPUs h
 
 import re
 
-from fairlead.claims.selecting import Answer, DeviceSelection
+from fairlead.claims.selecting import Answer, DeviceSelection, SelectorFault
 from fairlead.model.devices import Device, VersionText
 
 _MOST_SELECTIONS = 512
 _MOST_KINDS = 8192
+#: What one expression may cost on every device: selectors that drivers publish cost less. More, up
+#: to the limit of CEL, only on so many kinds of devices: some milliseconds each.
+_CHEAP = 200
+_MOST_EXPENSIVE = 64
 _PLAIN = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}", re.ASCII)
 #: Characters of a version whose numbers are surely small enough.
 _LONGEST = 18
@@ -48,6 +52,7 @@ class _KindAnswers:
             self._names = names_read((*selection.of_class, *selection.of_request), driver)
         self._answers: dict[object, Answer] = {}
         self.evaluations = 0
+        self._expensive = 0
         #: Versions that can be read.
         self._sound: set[str] = set()
 
@@ -55,11 +60,23 @@ class _KindAnswers:
         kind = self._kind(device)
         known = self._answers.get(kind)
         if known is None:
-            self.evaluations += 1
-            known = self._selection.answer(self._driver, device)
+            known = self._evaluated(device)
             if kind is not None:
                 self._remember(kind, known)
         return known
+
+    def _evaluated(self, device: Device) -> Answer:
+        """Most selectors cost little. Others may do so for some kinds of devices only."""
+        self.evaluations += 1
+        said = self._selection.answer(self._driver, device, _CHEAP)
+        if not isinstance(said, SelectorFault) or self._expensive >= _MOST_EXPENSIVE:
+            return said
+        from fairlead.claims.expressions import COST_LIMIT, TOO_EXPENSIVE
+
+        if said.problem != TOO_EXPENSIVE:
+            return said
+        self._expensive += 1
+        return self._selection.answer(self._driver, device, COST_LIMIT)
 
     def _remember(self, kind: object, answer: Answer) -> None:
         if len(self._answers) >= _MOST_KINDS:

@@ -3,8 +3,9 @@
 from functools import lru_cache
 
 from fairlead.cel import (
-    KUBE_COST_LIMIT,
+    COST_LIMIT,
     CelCompileError,
+    CelCostError,
     CelError,
     DeviceInput,
     Program,
@@ -13,14 +14,17 @@ from fairlead.cel import (
 )
 from fairlead.model.devices import Device
 
+__all__ = ["COST_LIMIT", "TOO_EXPENSIVE", "converted", "evaluated", "names_read"]
+TOO_EXPENSIVE = str(CelCostError())
 
-def evaluated(expression: str, device: DeviceInput) -> bool | tuple[bool, str]:
+
+def evaluated(expression: str, device: DeviceInput, cost_limit: int) -> bool | tuple[bool, str]:
     """Yes or no; or whether the expression compiles, and the text of the error."""
     program = _compiled(expression)
     if isinstance(program, CelCompileError):
         return False, str(program)
     try:
-        return program.evaluate(device, cost_limit=KUBE_COST_LIMIT)
+        return program.evaluate(device, cost_limit=cost_limit)
     except CelError as error:
         return True, str(error)
 

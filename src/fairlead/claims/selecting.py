@@ -60,23 +60,27 @@ class DeviceSelection:
     def __hash__(self) -> int:
         return self._hash
 
-    def answer(self, driver: str, device: Device) -> Answer:
-        """Yes, no, or an error."""
+    def answer(self, driver: str, device: Device, cost_limit: int) -> Answer:
+        """Yes, no, or an error. The limit is that of each expression."""
         if not self.of_class and not self.of_request:
             return True
         from fairlead.claims.expressions import converted
 
         seen = converted(driver, device)
-        of_class = _first(f"class {self.class_name}", self.of_class, seen)
-        return of_class if of_class is not True else _first("", self.of_request, seen)
+        of_class = _first(f"class {self.class_name}", self.of_class, seen, cost_limit)
+        if of_class is not True:
+            return of_class
+        return _first("", self.of_request, seen, cost_limit)
 
 
-def _first(place: str, expressions: tuple[str | None, ...], seen: "DeviceInput") -> Answer:
+def _first(
+    place: str, expressions: tuple[str | None, ...], seen: "DeviceInput", cost_limit: int
+) -> Answer:
     """The first answer that is not yes."""
     from fairlead.claims.expressions import evaluated
 
     for number, expression in enumerate(expressions):
-        said = evaluated(expression or "", seen)
+        said = evaluated(expression or "", seen, cost_limit)
         if not isinstance(said, bool):
             compiles, problem = said
             return SelectorFault(place, number, problem, compiles)
