@@ -3,11 +3,24 @@
 from dataclasses import replace
 
 from builders import a_node, an_engine, decide, see
-from claim_objects import GPU_CLASS, a_claim, a_claim_user, a_claiming_pod, a_slice
+from claim_objects import (
+    GPU_CLASS,
+    a_claim,
+    a_claim_user,
+    a_claiming_pod,
+    a_slice,
+    an_allocation,
+)
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
-from fairlead.engine.instructions import Bind, Prepare, ReleaseClaims
-from fairlead.model.claims import ClaimObject
+from fairlead.engine.instructions import (
+    AnnounceFailure,
+    Bind,
+    FreeClaim,
+    Prepare,
+    ReleaseClaims,
+)
+from fairlead.model.claims import ClaimObject, DeviceNeed, DeviceRequest
 from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.pods import Pod
 from fairlead.plugins.claim_step import ClaimStep
@@ -109,3 +122,29 @@ def test_what_was_written_for_a_gang_that_is_given_up_is_taken_back() -> None:
     assert ReleaseClaims(first) in made
     assert not any(isinstance(each, Bind) for each in made)
     assert engine.cluster.claims.held.keys() == {"u-a"}, "until the API server shows otherwise"
+
+
+def test_a_claim_that_keeps_a_gang_from_all_nodes_is_freed() -> None:
+    gone = a_claim("a", allocation=an_allocation("n9", "gpu-0"))
+    engine = engine_with(a_slice("n1", "gpu-0", "gpu-1"), gone, a_claim("b"))
+    first, second = a_gang_with("a", "b")
+    see(engine, first, second)
+
+    made = decide(engine)
+
+    assert FreeClaim(first, gone) in made
+
+
+def test_a_selector_that_fails_is_told_to_a_gang_as_to_a_pod() -> None:
+    need = DeviceNeed("gpu", ("device.attributes['gpu.nvidia.com'].colour == 'red'",))
+    failing = a_claim("a", requests=(DeviceRequest("r", need),))
+    engine = engine_with(a_slice("n1", "gpu-0", "gpu-1"), failing, a_claim("b"))
+    see(engine, *a_gang_with("a", "b"))
+
+    made = decide(engine)
+
+    told = [each for each in made if isinstance(each, AnnounceFailure)]
+    assert told
+    assert all("no such key: colour" in each.message for each in told), told
+    assert not any("bug" in each.message for each in told)
+    assert engine.cluster.claims.held == {}

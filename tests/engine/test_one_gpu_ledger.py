@@ -279,3 +279,17 @@ def test_the_ledger_follows_its_node_and_its_inventory() -> None:
     check(engine)
 
     assert "Insufficient nvidia.com/gpu" in refusal(engine, plugin_pod("p"))
+
+
+def test_19_nothing_is_placed_on_nodes_that_publish_the_same_gpu() -> None:
+    forged = a_slice("n2", a_gpu_device("gpu-0", "GPU-n1-0"))
+    engine = on(a_node("n1", gpus=0), a_slice("n1", "gpu-0"), forged, a_claim())
+    engine.handle(events.NodeSeen(a_node("n2", gpus=0)), now=0.0)
+
+    message = refusal(engine, a_claiming_pod("p", "c"))
+
+    assert "2 node(s) had an object that could not be read" in message
+    engine.handle(events.ClaimObjectGone(forged), now=1.0)
+    (made,) = decide(engine, now=30.0)
+    assert isinstance(made, Prepare)
+    assert made.node == "n1"

@@ -48,6 +48,8 @@ class ClaimGpus:
         self._known: dict[DeviceId, DeviceGpu] = {}
         #: Devices that are held on each node, by UUID; "": it is not known of which GPU.
         self._on: dict[str, dict[str, set[DeviceId]]] = {}
+        #: Nodes that publish a GPU, by UUID: one, unless a slice is forged.
+        self._publishers: dict[str, Counter[str]] = {}
         #: What the ledger has of each node.
         self.charged: dict[str, Grants] = {}
 
@@ -70,6 +72,20 @@ class ClaimGpus:
         if key in self._held and gpu is not None and gpu != self._known[key]:
             self._forget(key)
             self._know(key, gpu)
+
+    def count_publisher(self, uuid: str, node: str, sign: int) -> set[str]:
+        """A slice for the node publishes the GPU, or does no more; nodes that contradict others."""
+        nodes = self._publishers.setdefault(uuid, Counter())
+        before = set(nodes)
+        nodes[node] += sign
+        if not nodes[node]:
+            del nodes[node]
+        if not nodes:
+            del self._publishers[uuid]
+        return before | set(nodes) if len(before | set(nodes)) > 1 else set()
+
+    def publishers(self, uuid: str) -> set[str]:
+        return set(self._publishers.get(uuid, ()))
 
     def on(self, node: str) -> dict[str, set[DeviceId]]:
         """Devices by UUID."""
@@ -149,6 +165,26 @@ def publish(cluster: "Cluster", nodes: Iterable[str]) -> None:
         for each in published(cluster.claims.slices_on(node)):
             cluster.claim_gpus.renew(each.key, each.gpu)
         charge(cluster, node)
+
+
+def count_published(cluster: "Cluster", part: ResourceSlice | None, sign: int) -> None:
+    """A slice came or went. Nothing is placed on nodes that publish the same GPU."""
+    if part is None or part.driver != NVIDIA:
+        return
+    for device in part.devices:
+        gpu = gpu_of(part, device, {})
+        if gpu is not None:
+            for node in cluster.claim_gpus.count_publisher(gpu.uuid, gpu.node, sign):
+                _judge(cluster, node, gpu.uuid)
+
+
+def _judge(cluster: "Cluster", node: str, uuid: str) -> None:
+    cause = f"GPU {uuid} on {node}"
+    publishers = cluster.claim_gpus.publishers(uuid)
+    if node in publishers and len(publishers) > 1:
+        cluster.distrust(node, cause)
+    else:
+        cluster.trust(cause)
 
 
 def charge(cluster: "Cluster", node: str) -> None:

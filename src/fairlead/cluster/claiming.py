@@ -21,6 +21,9 @@ _FEW = 8
 
 def put(cluster: "Cluster", seen: ClaimObject) -> bool:
     """An object was seen; whether anything about it is new."""
+    if isinstance(seen, ResourceSlice):
+        claim_gpus.count_published(cluster, seen, +1)
+        claim_gpus.count_published(cluster, cluster.claims.slice_named(seen.name), -1)
     change = cluster.claims.put(seen)
     _log(cluster, seen, change)
     if change.freed:
@@ -43,6 +46,8 @@ def _count_again(cluster: "Cluster", claim: ResourceClaim) -> None:
 def remove(cluster: "Cluster", gone: ClaimObject) -> None:
     """An object is gone. Only devices of a claim that is gone are of use to others."""
     nodes = _nodes_of(cluster, gone)
+    if isinstance(gone, ResourceSlice):
+        claim_gpus.count_published(cluster, cluster.claims.slice_named(gone.name), -1)
     change = cluster.claims.remove(gone)
     _log(cluster, gone, change, nodes)
     if change.freed:

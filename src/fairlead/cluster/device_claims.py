@@ -249,6 +249,10 @@ class DeviceClaims:
         """Nodes that can use devices of the pool; "": others, too."""
         return self._nodes_of.get((driver, pool), {}).keys()
 
+    def slice_named(self, name: str) -> ResourceSlice | None:
+        """As it was seen last."""
+        return self._slices.get(name)
+
     def slices_on(self, node: str) -> Iterable[ResourceSlice]:
         """Slices with devices of this node alone."""
         return self._on_node.of(node).values()

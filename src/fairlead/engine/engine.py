@@ -694,7 +694,8 @@ class Engine:
         if isinstance(verdict, Refused):
             refuse = self._pod_rooms.refuse if queued else self._refuse
             with self.cluster.limited_to(limit.strict if limit else None):
-                made = refuse(entry, verdict, now)
+                made = [*refuse(entry, verdict, now)]
+            made += [FreeClaim(pod, verdict.frees)] if verdict.frees else []
             return Attempt(entry.unit, Outcome.UNSCHEDULABLE, made)
         made = self._assume(entry, verdict, steps, now)
         noted = [*made, Decided(pod, verdict.node, record)] if record else made
@@ -747,14 +748,13 @@ class Engine:
         pod, class_ = entry.unit.pod, self._requeuer.class_of(entry.unit)
         self.queue.park(entry, class_, woken_by=refused.woken_by, now=now)
         failure = AnnounceFailure(pod, UNSCHEDULABLE, refused.message, refused.nomination)
-        freed = [FreeClaim(pod, refused.frees)] if refused.frees else []
         if refused.eviction is None:
             if refused.nomination == "":
                 self.cluster.nominations.drop(pod.uid)
             if refused.unfinished:
                 self.queue.wake(entry, "ScheduleAttemptFailure", now=now)
-            return [failure, *freed]
-        return [failure, *freed, *self._evictions.begin(entry.unit, refused.eviction, now)]
+            return [failure]
+        return [failure, *self._evictions.begin(entry.unit, refused.eviction, now)]
 
     # -- binds ------------------------------------------------------------------------------
 

@@ -20,11 +20,12 @@ from fairlead.engine.gang_rooms import GangRooms
 from fairlead.engine.gang_search import GangSearch
 from fairlead.engine.gang_trials import Filling
 from fairlead.engine.held_room import Hold
-from fairlead.engine.instructions import AnnounceFailure, Instruction
+from fairlead.engine.instructions import AnnounceFailure, FreeClaim, Instruction
 from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE, WAITING_FOR_TOPOLOGY
 from fairlead.engine.requeuer import Requeuer
 from fairlead.placement.gang_part import has_many_parts, has_topology
 from fairlead.placement.making_room import RoomOutcome
+from fairlead.placement.verdicts import Refused
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaRefusal
@@ -71,6 +72,14 @@ class GangRefusals:
         return attempt
 
     def refuse(self, entry: Entry, filling: Filling, now: float) -> Attempt:
+        """No nodes for the gang. A claim that keeps a member from all nodes may be deallocated."""
+        attempt = self._refuse(entry, filling, now)
+        pod, why = filling.first or (None, None)
+        if pod is None or not isinstance(why, Refused) or why.frees is None:
+            return attempt
+        return attempt._replace(instructions=[*attempt.instructions, FreeClaim(pod, why.frees)])
+
+    def _refuse(self, entry: Entry, filling: Filling, now: float) -> Attempt:
         reason, outcome = UNSCHEDULABLE, Outcome.UNSCHEDULABLE
         if filling.first and isinstance(filling.first[1], QuotaRefusal):
             reason, outcome = filling.first[1].reason, Outcome.HELD_BACK

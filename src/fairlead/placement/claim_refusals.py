@@ -41,5 +41,9 @@ def _freed(
     if not len(away):
         return None
     claims = claims_of(uses, cluster.claims) or ()
-    unused = (each for each in claims if {user.uid for user in each.reserved_for} <= {pod.uid})
+    unused = (
+        each
+        for each in claims
+        if each.allocation and {user.uid for user in each.reserved_for} <= {pod.uid}
+    )
     return next((each for each in unused if elsewhere(each, away).any()), None)
