@@ -78,6 +78,7 @@ SESSIONS: Mapping[str, Mapping[str, dict[str, Any]]] = {
         for name, rack in (("gpu-a", "r1"), ("gpu-b", "r1"), ("gpu-c", "r2"))
     },
     "examples/13-queues": {"gpu-a": gpus(4), "gpu-b": gpus(4)},
+    "examples/15-backfill": {"gpu-a": gpus(4), "gpu-b": gpus(4)},
     "examples/14-spot-training": {
         "gpu-a": gpus(8, labels={"karpenter.sh/capacity-type": "on-demand"}),
         "gpu-b": gpus(4, labels={"karpenter.sh/capacity-type": "spot"}),
