@@ -24,7 +24,7 @@ from fairlead.engine.gang_parts import GangParts
 from fairlead.engine.gang_refusals import ROOM, GangRefusals, gang_of
 from fairlead.engine.gang_rooms import GangRooms
 from fairlead.engine.gang_search import GangSearch
-from fairlead.engine.gang_topology_trials import Planning
+from fairlead.engine.gang_topology_trials import FirstPlan
 from fairlead.engine.gang_trials import Filling, MemberPlacement, ordered
 from fairlead.engine.gang_views import GangViews
 from fairlead.engine.held_room import Hold
@@ -74,7 +74,7 @@ class GangAttempts:
         self._limit: Limit | None = None
         self._views = GangViews(cluster, placements)
         #: A large gang that is being planned, or placed.
-        self._planning: tuple[Entry, Planning] | None = None
+        self._planning: tuple[Entry, FirstPlan] | None = None
         self._filling: tuple[GangFlight, Filling] | None = None
 
     @property
@@ -234,7 +234,7 @@ class GangAttempts:
             return self.refusals.fault(entry, gang, str(error), now)
         return self._plan_on(entry, planning, now)
 
-    def _plan_on(self, entry: Entry, planning: Planning, now: float) -> Attempt:
+    def _plan_on(self, entry: Entry, planning: FirstPlan, now: float) -> Attempt:
         gang = gang_of(entry)
         self._planning = None
         if not planning.is_of_now:

@@ -94,9 +94,9 @@ class TopologyTrials:
         trial.rollback(start)
         return None
 
-    def planning(self, gang: Gang, waited_s: float, room: GangRoom | None = None) -> "Planning":
+    def planning(self, gang: Gang, waited_s: float, room: GangRoom | None = None) -> "FirstPlan":
         """The first plan for a large gang, made over several turns."""
-        return Planning(self.plans(gang, waited_s, room), gang, self._refused)
+        return FirstPlan(self.plans(gang, waited_s, room), gang, self._refused)
 
     def _refused(self, plans: GangPlans, gang: Gang, last: Filling | None = None) -> Filling:
         """With what the best domain lacks, or why the pods of the last plan found no nodes."""
@@ -118,7 +118,7 @@ class TopologyTrials:
         return reduce(or_, (rule.reads for rule in rules), Aspect.PRESENCE | Aspect.LABELS)
 
 
-class Planning:
+class FirstPlan:
     """The first plan for a gang. No other unit is tried meanwhile."""
 
     def __init__(
