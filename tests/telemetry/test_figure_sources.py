@@ -220,7 +220,9 @@ async def test_a_price_sheet_that_is_replaced_is_read_again_and_may_get_too_old(
     assert await world.prices(120.0) == [0.0]
 
 
-@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", json.dumps({"price": 1}), "\x00" * 100])
+@pytest.mark.parametrize(
+    "text", ["", "a,b\n1,2\n", json.dumps({"price": 1}), "\x00" * 100, "x" * 200_000]
+)
 async def test_a_file_that_is_no_price_sheet_is_a_problem(tmp_path: Path, text: str) -> None:
     (tmp_path / "prices.csv").write_text(text)
     found = plans("prices: [{kind: opencost-csv, file: prices.csv}]", tmp_path)
@@ -264,3 +266,21 @@ async def test_a_table_and_a_label_need_no_source() -> None:
 def test_what_cannot_be_meant_is_refused(text: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         plans(text)
+
+
+async def test_a_price_sheet_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "prices.csv").write_text(SHEET + "#" * (2 << 20))
+    world = World(plans("prices: [{kind: opencost-csv, file: prices.csv}]", tmp_path), a_node("a"))
+    assert await world.prices(0.0) == [0.0]
+    assert "larger than 2 MiB" in world.problem
+
+
+async def test_thousands_of_rules_and_nodes_are_matched_without_a_look_at_all_pairs(
+    tmp_path: Path,
+) -> None:
+    head, rows = SHEET.splitlines()[0], 5000
+    lines = [f",n{number},,node,metadata.name,,{number + 1}," for number in range(rows)]
+    (tmp_path / "prices.csv").write_text("\n".join([head, *lines]))
+    nodes = [a_node(f"n{number}") for number in (0, 17, rows - 1, rows)]
+    world = World(plans("prices: [{kind: opencost-csv, file: prices.csv}]", tmp_path), *nodes)
+    assert await world.prices(0.0) == [1.0, 18.0, 5000.0, 18.0]

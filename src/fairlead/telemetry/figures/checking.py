@@ -13,7 +13,7 @@ from fairlead.model.node_figures import HIGHEST, FigureRule
 
 _JUMP = 1000.0
 #: Rules of one source; beyond that the rest is left out.
-MOST_RULES = 100_000
+MOST_RULES = 50_000
 
 _Key = tuple[tuple[tuple[str, str], ...], bool, str]
 

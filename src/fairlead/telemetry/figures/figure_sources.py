@@ -15,7 +15,8 @@ from fairlead.telemetry.sources.api import SourceFault
 from fairlead.telemetry.sources.fetch import FetchLimits
 from fairlead.telemetry.sources.prometheus_api import PrometheusServer, QuerySample
 
-_MOST_BYTES = 64 << 20
+#: About 20,000 samples, which are read in one turn.
+_MOST_BYTES = 8 << 20
 _labels = msgspec.json.Decoder(dict[str, str])
 
 #: Labels of samples that name a node, the first that is there.
