@@ -24,7 +24,7 @@ from fairlead.engine.instructions import (
     Prepare,
 )
 from fairlead.model.claims import ClaimObject, DeviceNeed, DeviceRequest, ResourceClaim
-from fairlead.model.devices import DeviceClass, DeviceTaint
+from fairlead.model.devices import CounterSet, Device, DeviceClass, DeviceForm, DeviceTaint
 from fairlead.model.pods import Pod
 from fairlead.placement.explain import explain
 from fairlead.plugins.claim_step import ClaimStep
@@ -398,3 +398,37 @@ def test_devices_of_one_gpu_are_told_apart_on_many_nodes_too() -> None:
     (told,) = decide(engine)
     assert isinstance(told, AnnounceFailure)
     assert "20 cannot allocate all claims" in told.message
+
+
+def test_a_device_with_counters_that_is_taken_concerns_its_node_alone() -> None:
+    """Counter slices concern all nodes, but not what claims hold of the pool."""
+    half = (CounterSet("s", (("slots", 1),)),)
+    names = tuple(f"n{number:02}" for number in range(8))
+    slices = [
+        part
+        for name in names
+        for part in (
+            a_slice(
+                name,
+                *(Device(DeviceForm(f"d{index}", consumes=half)) for index in range(4)),
+                slice_count=2,
+            ),
+            a_slice(
+                name,
+                name=f"{name}-counters",
+                slice_count=2,
+                counter_sets=(CounterSet("s", (("slots", 2),)),),
+            ),
+        )
+    ]
+    claims = [a_claim(f"c{number}") for number in range(17)]
+    engine = engine_with(*slices, *claims, nodes=names)
+    bind(engine, a_claiming_pod("first", "c0"))
+    before = engine.cluster.claims.allocator.steps
+    for number in range(1, 16):
+        bind(engine, a_claiming_pod(f"p{number}", f"c{number}"))
+    assert engine.cluster.claims.allocator.steps - before < 15 * 2 * 8
+    see(engine, a_claiming_pod("last", "c16"))
+    (told,) = decide(engine)
+    assert isinstance(told, AnnounceFailure)
+    assert "8 cannot allocate all claims" in told.message

@@ -34,7 +34,8 @@ class PoolCounters:
             return len(forms)
         by_set: defaultdict[str, list[DeviceForm]] = defaultdict(list)
         for form in forms:
-            by_set[form.consumes[0].name].append(form)
+            if self.could_take(form):
+                by_set[form.consumes[0].name].append(form)
         return sum(self._most_of(name, each) for name, each in by_set.items())
 
     def _most_of(self, name: str, forms: list[DeviceForm]) -> int:

@@ -170,9 +170,10 @@ class CandidateField:
 
     def _with_counters(self, free: list[DeviceCandidate]) -> list[DeviceCandidate]:
         """Without devices that claims leave too little for; shares may need nothing more."""
-        if not any(pool.consumers for pool in self._preparation.of_node.pools):
+        counters, usage = self._state.counters, self._state.usage
+        # Where nothing is held, nearly all fit: the search finds out about the few it comes to.
+        if not any(usage.stamp(pool.key) for pool in self._preparation.of_node.pools):
             return free
-        counters = self._state.counters
         return [
             each
             for each in free

@@ -98,7 +98,7 @@ def _log_devices(cluster: "Cluster", change: ClaimChange) -> None:
     claim_gpus.follow(cluster, change.freed, change.taken)
     devices: Iterable[AllocatedDevice] = (*change.freed, *change.taken)
     pools = {(device.driver, device.pool) for device in devices}
-    _log_nodes(cluster, {node for pool in pools for node in cluster.claims.nodes_of(*pool)})
+    _log_nodes(cluster, {node for pool in pools for node in cluster.claims.users_of(*pool)})
 
 
 def _log_nodes(cluster: "Cluster", nodes: set[str]) -> None:

@@ -92,8 +92,9 @@ class DeviceClaims:
         #: On which nodes the claims of pods can be used.
         self.answers = KeptAnswers()
         self._slices: dict[str, ResourceSlice] = {}
-        #: Nodes that slices of a pool are for, by driver and pool; "": of no single node.
+        #: Nodes that slices with devices of a pool are for; "": of no single node.
         self._nodes_of: dict[PoolKey, Counter[str]] = {}
+        self._counter_slices: Counter[PoolKey] = Counter()
         self._on_node: Grouped[str, ResourceSlice] = Grouped()
         self._taint_rules: dict[str, DeviceTaintRule] = {}
         #: Devices that each claim holds, by uid.
@@ -246,6 +247,11 @@ class DeviceClaims:
         return self._hold(uid)
 
     def nodes_of(self, driver: str, pool: str) -> Collection[str]:
+        """Nodes that slices of the pool concern; "": others, too. In 1.36 counters concern all."""
+        users = self.users_of(driver, pool)
+        return {*users, ""} if (driver, pool) in self._counter_slices else users
+
+    def users_of(self, driver: str, pool: str) -> Collection[str]:
         """Nodes that can use devices of the pool; "": others, too."""
         return self._nodes_of.get((driver, pool), {}).keys()
 
@@ -265,8 +271,13 @@ class DeviceClaims:
         elif part.nodes.node_name:
             self._on_node.drop(part.nodes.node_name, part.name)
         key = part.driver, part.pool
+        if part.counter_sets:
+            self._counter_slices[key] += sign
+            if not self._counter_slices[key]:
+                del self._counter_slices[key]
+            return
         counts = self._nodes_of.setdefault(key, Counter())
-        node = "" if part.counter_sets else part.nodes.node_name
+        node = part.nodes.node_name
         counts[node] += sign
         if not counts[node]:
             del counts[node]
