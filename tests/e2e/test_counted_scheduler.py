@@ -6,37 +6,21 @@ from typing import Any
 
 import pytest
 
-import manifests
+from counted_crds import PATH, counted_kind
 from fairlead.kube.counted_words import CHARGED_COUNTED, COUNTED
-from fairlead.sim.controlplane import ControlPlane, ControlPlaneError, served
+from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
 
 pytestmark = pytest.mark.server
 
 GPU = "nvidia.com/gpu"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-KIND = "countedresources.fairlead.dev"
-PATH = "/apis/fairlead.dev/v1alpha1/countedresources"
 MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    (kind,) = [
-        one for one in manifests.documents(manifests.CRDS) if one["metadata"]["name"] == KIND
-    ]
-    assert control_plane.api("POST", CRDS, kind)[0] in (201, 409)
-    served.until(lambda: _is_served(control_plane), "counted resources are served")
-    yield control_plane
-    assert control_plane.api("DELETE", f"{CRDS}/{KIND}")[0] == 200
-    served.until(lambda: not _is_served(control_plane), "counted resources are not served")
-
-
-def _is_served(plane: ControlPlane) -> bool:
-    try:
-        return plane.api("GET", PATH)[0] == 200
-    except ControlPlaneError:  # a group that is gone answers in plain text
-        return False
+    with counted_kind(control_plane):
+        yield control_plane
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import queue_crds
+from counted_crds import counted_kind
 from fairlead.apps.config import plugin_files
 from fairlead.plugins.registry import Registry
 from fairlead.sim.controlplane import ControlPlane
@@ -83,6 +84,7 @@ SESSIONS: Mapping[str, Mapping[str, dict[str, Any]]] = {
         "gpu-a": gpus(8, labels={"karpenter.sh/capacity-type": "on-demand"}),
         "gpu-b": gpus(4, labels={"karpenter.sh/capacity-type": "spot"}),
     },
+    "examples/16-licensed-solver": {"gpu-a": gpus(4)},
     "examples/09-by-utilisation": {
         "gpu-a": gpus(2, annotations=profiled(95, 90)),
         "gpu-b": gpus(2, annotations=profiled(5, 0)),
@@ -97,6 +99,7 @@ CONTROLLERS = {
 }
 #: Sessions with queues. Their scheduler may read and write all of them.
 WITH_QUEUES = ("examples/13-queues",)
+WITH_COUNTED = ("examples/16-licensed-solver",)
 
 
 def test_every_session_is_tried() -> None:
@@ -113,10 +116,10 @@ def controllers(plane: ControlPlane, start: str) -> AbstractContextManager[Any]:
 @contextmanager
 def queues(plane: ControlPlane, start: str) -> Iterator[Path | None]:
     """The kubeconfig of the scheduler, where it is not the usual one."""
-    if start not in WITH_QUEUES:
+    if start not in (*WITH_QUEUES, *WITH_COUNTED):
         yield None
         return
-    with queue_crds.installed(plane):
+    with queue_crds.installed(plane) if start in WITH_QUEUES else counted_kind(plane):
         yield plane.kubeconfig_for()
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from builders import SCHEDULER, a_node
 from fairlead.apps.config.profiles import built_in
+from fairlead.apps.run.counted_measures import expose_counted_of
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import CountedGone, CountedSeen, NodeSeen
 from fairlead.engine.instructions import Bind, CountedStatusChanged, Instruction
@@ -31,6 +32,7 @@ from fairlead.model.counted import (
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.queue.retry_times import RetryTimes
+from fairlead.telemetry.metrics import Metrics
 from fairlead.testing.builders import a_gpu_node
 from timed_world import TimedWorld, a_job
 
@@ -342,3 +344,15 @@ def test_the_books_are_right_after_any_of_it(mode: CountedMode) -> None:
 def test_charges_are_read_as_they_are_written(text: str) -> None:
     read = {name: (amount, layer) for name, amount, layer in read_charges(text)}
     assert written_charges(read) == text
+
+
+def test_its_metrics_are_those_of_the_books() -> None:
+    world, metrics = CountedWorld(), Metrics()
+    expose_counted_of(world.engine, metrics)
+    labels, value_of = {"resource": "solver"}, metrics.registry.get_sample_value
+    assert value_of("fairlead_counted_resource_used", labels) is None
+    terms = OutsideTerms(max_age_s=10, fallback=1)
+    world.count(replace(SOLVER, total=4, outside=terms))
+    world.submit(*asking("one", ("solver", 2)))
+    for name, value in (("total", 4), ("used", 2), ("outside", 1), ("outside_unknown", 1)):
+        assert value_of(f"fairlead_counted_resource_{name}", labels) == value

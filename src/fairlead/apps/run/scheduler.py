@@ -14,6 +14,7 @@ from fairlead.apps.decision_log.recording import DecisionLog, RecordedEngine
 from fairlead.apps.run.advance_watches import AdvanceWatches
 from fairlead.apps.run.claim_watches import ClaimWatches
 from fairlead.apps.run.containment import Containment
+from fairlead.apps.run.counted_measures import expose_counted_of
 from fairlead.apps.run.counted_watches import CountedWatches
 from fairlead.apps.run.ended_runs import EndedRuns
 from fairlead.apps.run.finished_members import FinishedMembers
@@ -260,6 +261,7 @@ class Scheduler:
             self._measures.watch_decision_log(decisions)
         expose(metrics, self.usage)
         expose_queues_of(self.engine, metrics)
+        expose_counted_of(self.engine, metrics)
         if self._elector:
             self._measures.watch_leader(self._elector)
         self._readings = Readings(sources, self.engine, self._feed) if sources else None
