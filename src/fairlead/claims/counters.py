@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fairlead.claims.pools import CounterKey, Counters, DeviceCandidate, DevicePool, PoolKey
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.claims import DeviceId
-from fairlead.model.devices import DeviceForm, Exact
+from fairlead.model.devices import Device, DeviceForm, Exact
 
 #: So that what is computed in floats is not less than it should be.
 _ROUNDING = 1e-6
@@ -80,6 +80,32 @@ class PoolCounters:
     def give_back(self, form: DeviceForm) -> None:
         for key, amount in self._pool.uses(form):
             self._chosen[key] -= amount
+
+
+class FormSizes:
+    """Which devices would fit alone into counters that nothing is held of.
+
+    Pools of many nodes have equal counters, and devices of the same forms.
+    """
+
+    def __init__(self, counters: Counters) -> None:
+        self.counters = counters
+        self._known: dict[int, tuple[DeviceForm, bool]] = {}
+        self._has_odd_counters = min(counters.values(), default=0) < 0
+
+    def all_fit(self, devices: Sequence[Device]) -> bool:
+        return not self._has_odd_counters and all(self._fits(each.form) for each in devices)
+
+    def _fits(self, form: DeviceForm) -> bool:
+        known = self._known.get(id(form))
+        if known is None:
+            fits = not form.shareable and all(
+                0 <= amount <= self.counters[use.name, name]
+                for use in form.consumes
+                for name, amount in use.counters
+            )
+            known = self._known[id(form)] = form, fits
+        return known[1]
 
 
 def _left(pool: DevicePool, usage: DeviceUsage) -> Counters:

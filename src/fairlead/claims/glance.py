@@ -10,6 +10,7 @@ import numpy as np
 
 from fairlead.claims.columns import Codes, DeviceColumns, Flags, Rows
 from fairlead.claims.constraints import Constraint, MatchConstraint
+from fairlead.claims.counters import FormSizes
 from fairlead.claims.errors import AllocationError
 from fairlead.claims.inventory import DeviceInventory
 from fairlead.claims.pools import PoolKey, assembled
@@ -38,6 +39,9 @@ class NodeGlance:
         #: Nodes with pools that have no rows, and with pools whose devices affect each other.
         self._unknown: dict[PoolKey, set[int]] = {}
         self._coupled: dict[PoolKey, set[int]] = {}
+        #: Of these, pools whose counters are enough for each device alone.
+        self._loose: set[PoolKey] = set()
+        self._sizes = FormSizes({})
 
     def codes(
         self,
@@ -55,10 +59,21 @@ class NodeGlance:
         for each in wanted:
             found.look(each, self._filled(each))
         codes = np.where(found.hopeless(requests, constraints), NO, ASK).astype(np.int8)
-        codes[(codes == ASK) & found.certain(requests, constraints)] = YES
+        if _is_simple(requests, constraints):
+            codes[(codes == ASK) & ~self._flags(self._entangled(wanted))] = YES
         codes[self._flags(self._unknown) | found.errors] = ASK
         places = self._columns.nodes
         return codes[np.fromiter((places.get(name, -1) for name in names), np.intp, len(names))]
+
+    def _entangled(self, wanted: list[WantedDevices]) -> dict[PoolKey, set[int]]:
+        """Pools of which more than the count matters; for one device, counters that are held."""
+        if len(wanted) > 1 or wanted[0].count > 1:
+            return self._coupled
+        return {
+            key: nodes
+            for key, nodes in self._coupled.items()
+            if key not in self._loose or self._usage.stamp(key)
+        }
 
     def _flags(self, pools: dict[PoolKey, set[int]]) -> Flags:
         """By number of the node; the last one is for nodes without devices."""
@@ -83,6 +98,7 @@ class NodeGlance:
         self._columns.remove(key)
         self._unknown.pop(key, None)
         self._coupled.pop(key, None)
+        self._loose.discard(key)
         every = self._inventory.slices_of(key)
         nodes = {part.nodes.node_name for part in every}
         if not nodes:
@@ -95,6 +111,10 @@ class NodeGlance:
         self._columns.put(pool, node)
         if any(each.form.consumes or each.form.shareable for each in pool.devices):
             self._coupled[key] = {self._columns.number(node)}
+            if self._sizes.counters != pool.counters:
+                self._sizes = FormSizes(pool.counters)
+            if self._sizes.all_fit(pool.devices):
+                self._loose.add(key)
 
     def _filled(self, wanted: WantedDevices) -> Codes:
         column = self._columns.column(wanted.kind)
@@ -163,22 +183,6 @@ class _Counts:
             found |= ~self._has_value(requests[claim], constraint)
         return found
 
-    def certain(
-        self,
-        requests: Sequence[list[list[WantedDevices]]],
-        constraints: Sequence[list[Constraint]],
-    ) -> Flags:
-        """Where counts that are enough are all that is needed."""
-        kinds = {_key(each) for claim in requests for request in claim for each in request}
-        alone = all(len(request) == 1 for claim in requests for request in claim)
-        admin = any(r[0].need.admin_access for claim in requests for r in claim)
-        plain = alone and len(kinds) == 1 and not admin
-        of_claims = [each for of_claim in constraints for each in of_claim]
-        one = len(requests) == 1 and len(requests[0]) == 1 and len(of_claims) == 1
-        if not plain or (of_claims and not (one and isinstance(of_claims[0], MatchConstraint))):
-            return np.zeros(self._size, np.bool_)
-        return ~self._coupled
-
     def _has_value(self, claim: list[list[WantedDevices]], constraint: MatchConstraint) -> Flags:
         """Where some value of the attribute is that of enough devices."""
         meant = [
@@ -210,6 +214,19 @@ class _Counts:
         for wanted in meant:
             needed[_key(wanted)] = max(needed[_key(wanted)], wanted.count)
         return needed
+
+
+def _is_simple(
+    requests: Sequence[list[list[WantedDevices]]], constraints: Sequence[list[Constraint]]
+) -> bool:
+    """Whether enough devices are all that is needed, unless devices affect each other."""
+    wanted = [each for claim in requests for request in claim for each in request]
+    alone = all(len(request) == 1 for claim in requests for request in claim)
+    if not alone or len({_key(each) for each in wanted}) > 1 or wanted[0].need.admin_access:
+        return False
+    of_claims = [each for of_claim in constraints for each in of_claim]
+    matched = len(wanted) == 1 and all(isinstance(each, MatchConstraint) for each in of_claims)
+    return not of_claims or (matched and len(of_claims) == 1)
 
 
 def _key(wanted: WantedDevices) -> object:
