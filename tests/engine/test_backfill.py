@@ -1,5 +1,7 @@
 """Units that start before others only if they do not delay them."""
 
+from dataclasses import replace
+
 import pytest
 
 from builders import a_node
@@ -313,3 +315,31 @@ def test_a_queue_has_short_first_of_its_own() -> None:
     world.submit(*a_job("short", 1, 5, gpus=4, queue="fairlead/a"))
     world.run_until(100)
     assert [world.start_of(name) for name in ("short", "long")] == [10, 15]
+
+
+@pytest.mark.parametrize(("said", "delay_s"), [("bound_s", 0), ("estimate_s", 8)])
+def test_a_unit_that_runs_100_times_longer_than_it_said_is_evicted_for_the_planned_one(
+    said: str, delay_s: float
+) -> None:
+    """One with an estimate is given twice its time."""
+    world = with_head(8)
+    world.run_until(2)
+    liar = RunTime(**{said: 8.0}, source="test", enforced=False)
+    world.submit(*a_job("liar", 2, None, run_time=liar), runs_s=800)
+    assert world.runs("liar")
+    world.run_until(10 + delay_s)
+    assert {victim.name for evict in world.evictions for victim in evict.victims} == {
+        "liar-0", "liar-1",
+    }  # fmt: skip
+    world.evict_all()
+    world.work()
+    assert world.start_of("head") == 10 + delay_s
+
+
+def test_a_unit_that_overruns_stays_where_it_delays_none_or_the_configuration_says_so() -> None:
+    liar = RunTime(bound_s=8.0, source="test", enforced=False)
+    for head, terms in ((6, EXACT), (8, replace(EXACT, evicts_overruns=False))):
+        world = with_head(head, terms)
+        world.submit(*a_job("liar", 2, None, run_time=liar), runs_s=800)
+        world.run_until(30)
+        assert not world.evictions

@@ -112,5 +112,41 @@ def test_no_share_of_a_gpu_delays_a_planned_start(jobs: list[Job]) -> None:
 
 @given(drawn_jobs(WHOLE))
 @settings(max_examples=40, deadline=None)
+def test_no_unit_on_unequal_nodes_delays_any_of_many_planned_starts(jobs: list[Job]) -> None:
+    check(jobs, CONSERVATIVE, [a_node("n0", gpus=2), a_node("n1", gpus=3), a_node("n2", gpus=2)])
+
+
+@given(drawn_jobs(WHOLE))
+@settings(max_examples=40, deadline=None)
 def test_no_unit_on_nodes_with_several_gpus_delays_a_planned_start(jobs: list[Job]) -> None:
     check(jobs, EASY, [a_node("n0", gpus=2), a_node("n1", gpus=3), a_node("n2", gpus=2)])
+
+
+class LyingWorld(TimedWorld):
+    """Evictions are carried out at once; those who were evicted come back and never end."""
+
+    def work(self) -> None:
+        super().work()
+        while self.evictions:
+            self.evict_all()
+            super().work()
+
+
+LIES = list(product((1, 3, 5), (0, 2, 4)))
+
+
+@pytest.mark.parametrize("first", LIES, ids=str)
+@pytest.mark.parametrize("mode", [BackfillMode.EASY, BackfillMode.CONSERVATIVE])
+def test_no_unit_gains_by_a_run_time_that_is_100_times_too_short(
+    mode: BackfillMode, first: tuple[int, int]
+) -> None:
+    """All orders of two units that say they end before the planned start, and do not."""
+    for second in LIES:
+        world = LyingWorld(*THREE_NODES, terms=BackfillTerms(mode, resolution_s=0.0))
+        world.submit(*a_job("r", 2, 5))
+        world.submit(*a_job("head", 3, 7))
+        for number, (bound_s, at_s) in enumerate(sorted((first, second), key=lambda lie: lie[1])):
+            world.run_until(at_s)
+            world.submit(*a_job(f"liar{number}", 1, bound_s), runs_s=100 * bound_s)
+        world.run_until(20)
+        assert world.start_of("head") == 5, (first, second)

@@ -413,7 +413,7 @@ class Engine:
         if self._consolidation.is_under_way:
             self._consolidation.renew(now)
         if self.plans.is_enabled:
-            self.plans.tried(entry, attempt, limit)
+            self.plans.tried(entry, attempt, limit, now)
         if self.start_record and attempt.outcome is _SCHEDULED:
             self.start_record.started(entry.unit.key, now)
         return attempt
@@ -424,7 +424,7 @@ class Engine:
         if self._requeuer.goal_waits:
             self._requeuer.goal_waits.tend(now)
         made = [*self._gangs.tend(now), *self.queues.tend(now, wall_s)]
-        if self.plans.advance:
+        if self.plans.advance or self.plans.is_enabled:
             made += self.plans.tend(now)
         if self.counted.is_active:
             made += self.counted.tend(now)

@@ -24,6 +24,7 @@ from fairlead.engine.backfill.limits import (
     outlast_refusal,
     reserved_refusal,
 )
+from fairlead.engine.backfill.overruns import Overruns
 from fairlead.engine.backfill.plan_book import PlanBook
 from fairlead.engine.backfill.planner import Planner
 from fairlead.engine.instructions import Instruction
@@ -67,6 +68,8 @@ class Plans:
         self._terms = terms
         self._utc_s = utc_s
         self._ends = Ends(cluster, run_times, terms, utc_s)
+        self._overruns = Overruns(cluster, terms)
+        self._ends.has_overrun = self._overruns.has
         #: Nodes that people keep free.
         self.advance = AdvanceReservations(cluster, self._ends, self._queues_of, utc_s)
         planner = Planner(
@@ -105,9 +108,9 @@ class Plans:
         self._requeuer.freed.add(PLANNED)
 
     def tend(self, now: float) -> list[Instruction]:
-        """Reservations begin and end."""
+        """Reservations begin and end, and units that overrun are evicted for planned ones."""
         self._now = now
-        made = self.advance.tend(now)
+        made = [*self.advance.tend(now), *self._overruns.evictions(self._book, now)]
         if self.advance.has_freed:
             self.advance.has_freed = False
             self._requeuer.freed.add(PLANNED)
@@ -200,13 +203,14 @@ class Plans:
 
     def pod_left(self, uid: str, now: float) -> None:
         """A pod is about to leave its node."""
+        self._overruns.left(uid)
         if self._ends.left(uid, now):
             self._book.room_grew()
 
-    def tried(self, entry: Entry, attempt: Attempt, limit: Limit | None) -> None:
+    def tried(self, entry: Entry, attempt: Attempt, limit: Limit | None, now: float) -> None:
         """A unit was tried: if no node fits it, or it would delay another, it may get a plan."""
-        if attempt.outcome is Outcome.SCHEDULED and limit is not None and limit.moved:
-            self._book.move(limit.moved)
+        if attempt.outcome is Outcome.SCHEDULED:
+            self._started(entry, limit, now)
         if attempt.outcome is Outcome.HELD_BACK:
             if entry.held_back_as not in (WAITING_FOR_PLANNED_START, WAITING_FOR_RESERVATION):
                 return
@@ -214,6 +218,27 @@ class Plans:
             return
         self._know_run_time(entry)
         self._book.refused(entry)
+        if attempt.outcome is Outcome.HELD_BACK and self._book and entry.equivalence_class:
+            self._look_for_shorter(entry, now)
+
+    def _look_for_shorter(self, entry: Entry, now: float) -> None:
+        """Others of its class may start in its place, before units that come after them."""
+        mark = self._cluster.changes.mark
+        try:
+            found = self._shorter_to_start(entry, set(), now)
+        except PluginFault:  # let an attempt fail, where it is reported
+            return
+        finally:
+            self._book.nothing_changed(mark)
+        if found is not None:
+            self._queue.wake(found, "ScheduleAttemptFailure", now=now)
+
+    def _started(self, entry: Entry, limit: Limit | None, now: float) -> None:
+        if limit is not None and limit.moved:
+            self._book.move(limit.moved)
+        relies = limit is None or not limit.plans
+        if relies and any(self._book.comes_before(plan, entry) for plan in self._book):
+            self._overruns.started(entry.unit.pods, now)
 
     def _know_run_time(self, entry: Entry) -> None:
         run_s = self._ends.run_s(entry.unit)
@@ -229,7 +254,25 @@ class Plans:
         """What the unit must leave free; None: nothing."""
         unit, run_s = entry.unit, self._ends.run_s(entry.unit)
         end_s = float("inf") if run_s is None else now + run_s + self._terms.margin_s
-        plans = self._hindered(entry, end_s) if self._book else []
+        own = self._book.plan_for(unit.key) if self._book.has_several else None
+        if own is not None:
+            return self._own_limit(entry, own, end_s, now)
+        return self._limit(entry, end_s, now)
+
+    def _own_limit(self, entry: Entry, own: Plan, end_s: float, now: float) -> Limit | None:
+        """A planned unit: before its start, it delays no other, and then none if it can."""
+        limit = self._limit(entry, end_s, now, all_others=True)
+        if limit is not None and own.start_s <= now:
+            limit.own_rows = self._cluster.nodes.named(own.on)
+            limit.least = self._limit(entry, end_s, now) or self._limits.of((), limit.refusal, None)
+        return limit
+
+    def _limit(
+        self, entry: Entry, end_s: float, now: float, *, all_others: bool = False
+    ) -> Limit | None:
+        """`all_others`: also for units that come after it."""
+        unit = entry.unit
+        plans = self._hindered(entry, end_s, all_others=all_others) if self._book else []
         closed = self.advance.closed(unit, now, end_s) if self.advance else None
         if not plans and closed is None:
             return None
@@ -241,14 +284,17 @@ class Plans:
             return self._limits.of(plans, outlast_refusal(first_s), rows, forbids=True)
         return self._limits.of(plans, delay_refusal(first_s), rows)
 
-    def _hindered(self, entry: Entry, end_s: float) -> list[tuple[Plan, Sequence[Plan]]]:
+    def _hindered(
+        self, entry: Entry, end_s: float, *, all_others: bool
+    ) -> list[tuple[Plan, Sequence[Plan]]]:
         """Plans of units before it that it could delay, each with those before."""
         unit = entry.unit
         return [
             (plan, self._book.before(plan))
             for plan in self._book
             if plan.latest_s < end_s
-            and self._book.comes_before(plan, entry)
+            and plan.entry is not entry
+            and (all_others or self._book.comes_before(plan, entry))
             and not all(self._ends.yields(pod, plan.evictor) for pod in unit.pods)
         ]
 
@@ -280,27 +326,38 @@ class Plans:
             self._book.nothing_changed(mark)
 
     def _first_to_start(self, first: Entry, now: float) -> Entry | None:
-        if self._may_start(first, now):
+        refused: set[object] = set()
+        if self._may_start(first, now, refused):
             return first
+        found = self._shorter_to_start(first, refused, now)
+        if found is None and first.held_back_by is None:
+            self._queue.held_back.put(first, PLANNED)
+        return found
+
+    def _shorter_to_start(self, first: Entry, refused: set[object], now: float) -> Entry | None:
+        """The first of its class that runs for less time and may start."""
         assert first.equivalence_class is not None
         longest_s = _run_s(first)
-        shorter = [
-            entry
-            for entry in self._queue.all_of_class(first.equivalence_class)
-            if _run_s(entry) < longest_s
-        ]
+        entries = self._queue.all_of_class(first.equivalence_class)
+        shorter = [entry for entry in entries if _run_s(entry) < longest_s]
         for entry in sorted(shorter, key=self._book.ranks.rank_of):
             if _run_s(entry) < longest_s:
-                if self._may_start(entry, now):
+                if self._may_start(entry, now, refused):
                     return entry
                 longest_s = _run_s(entry)
-        if first.held_back_by is None:
-            self._queue.held_back.put(first, PLANNED)
         return None
 
-    def _may_start(self, entry: Entry, now: float) -> bool:
+    def _may_start(self, entry: Entry, now: float, refused: set[object]) -> bool:
+        """`refused`: what units of its class must leave free, and cannot."""
         limit = self.limit(entry, now)
-        return limit is None or self.attempts.may_start(entry.unit, limit, now)
+        if limit is None:
+            return True
+        if limit.key in refused:
+            return False
+        if self.attempts.may_start(entry.unit, limit, now):
+            return True
+        refused.add(limit.key)
+        return False
 
 
 def _run_s(entry: Entry) -> float:

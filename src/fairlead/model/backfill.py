@@ -55,6 +55,9 @@ class BackfillTerms:
     #: How long room is held after the planned start, at most.
     hold_s: float = 3600.0
     fillers: FillerRule = FillerRule.MARKED
+    #: Whether units that started before a planned one, because they said that they end in time, are
+    #: evicted for it when they run longer.
+    evicts_overruns: bool = True
     #: Whether a unit that would delay a planned start on the best nodes may start on others. In the
     #: literature it waits.
     other_places: bool = True

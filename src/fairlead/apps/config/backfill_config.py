@@ -30,6 +30,8 @@ class BackfillConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True)
     hold_for: str = "1h"
     #: Which units of lower priority may start for any time, and are evicted at the planned start.
     fillers: FillerRule = FillerRule.MARKED
+    #: Whether units are evicted that started before a planned one by their word, and run longer.
+    evict_overruns: bool = True
 
     def terms(self) -> BackfillTerms:
         """Raises ConfigError for a time that is none."""
@@ -47,6 +49,7 @@ class BackfillConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True)
             unknown_s=unknown_s,
             hold_s=_time("holdFor", self.hold_for),
             fillers=self.fillers,
+            evicts_overruns=self.evict_overruns,
         )
 
 

@@ -63,6 +63,19 @@ class LimitedAttempts:
     def _place(self, pod: Pod, placement: Placement, limit: Limit, now: float) -> Placed | None:
         if limit.forbids:
             return None
+        if limit.own_rows is not None:
+            own = self._placed(pod, placement, limit.own_rows)
+            with self._cluster.trial() as trial:
+                if own and self._keeps(trial, pod, own, limit, now, moving=True):
+                    return own
+        found = self._place_anywhere(pod, placement, limit, now)
+        if found is None and limit.least is not None:
+            return self._place(pod, placement, limit.least, now)
+        return found
+
+    def _place_anywhere(
+        self, pod: Pod, placement: Placement, limit: Limit, now: float
+    ) -> Placed | None:  # fmt: skip
         best = self._placed(pod, placement, limit.open_rows)
         with self._cluster.trial() as trial:
             moving = not self._terms.other_places
@@ -124,6 +137,20 @@ class LimitedAttempts:
         self, trial: Trial, best: Callable[[Trial], Filling], limit: Limit, now: float
     ) -> Filling:
         """A gang in the trial, where it delays no planned start; `delays` if it fits elsewhere."""
+        start = trial.checkpoint()
+        if limit.own_rows is not None:
+            own = self._filled(trial, start, best, limit.own_rows)
+            if own.succeeded and self._keeps_all(trial, own, limit, now, moving=True):
+                return own
+            trial.rollback(start)
+        filling = self._fill_anywhere(trial, best, limit, now)
+        if not filling.succeeded and filling.delays and limit.least is not None:
+            return self.fill(trial, best, limit.least, now)
+        return filling
+
+    def _fill_anywhere(
+        self, trial: Trial, best: Callable[[Trial], Filling], limit: Limit, now: float
+    ) -> Filling:
         start, moving = trial.checkpoint(), not self._terms.other_places
         filling = whole = best(trial)
         if whole.succeeded and limit.open_rows is not None:

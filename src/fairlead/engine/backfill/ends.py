@@ -57,6 +57,8 @@ class Ends:
         self._run_times = run_times
         self._terms = terms
         self._utc_s = utc_s
+        #: Whether a pod is evicted for a planned unit, since it runs longer than it said.
+        self.has_overrun: Callable[[str, float], bool] = lambda _uid, _now: False
 
     def of(self, held: Holding, now: float, planned: Pod | None = None) -> PodEnd | None:
         """None: it does not end, as far as is known.
@@ -64,6 +66,8 @@ class Ends:
         `planned`: a pod of the unit whose start is planned; fillers end when it needs their room.
         """
         pod = held.pod
+        if planned is not None and self.has_overrun(pod.uid, now):
+            return PodEnd(now, bounded=True)
         if pod.deleting or (planned is not None and self.yields(pod, planned)):
             return PodEnd(now, bounded=True)
         kept = self._kept.get(pod.uid)
@@ -81,7 +85,7 @@ class Ends:
             self._kept = {uid: kept for uid, kept in self._kept.items() if uid in holdings}
         for uid, held in holdings.items():
             kept = self._kept.get(uid)
-            if kept is not None and kept[0] is held.pod and now - kept[2] < KEPT_S:
+            if kept is not None and kept[0] is held.pod and _is_settled(kept[1], now - kept[2]):
                 continue
             if left == 0:
                 return False
@@ -138,6 +142,11 @@ class Ends:
         if known.bound_s is not None:
             return known.bound_s
         return known.estimate_s if self._terms.estimates else None
+
+
+def _is_settled(end: PodEnd | None, since_s: float) -> bool:
+    """Whether it need not be read again: bounds stay the same, and estimates are learned."""
+    return since_s < KEPT_S or (end is not None and end.bounded)
 
 
 def _rounded(at_s: float) -> float:

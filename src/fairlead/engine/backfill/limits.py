@@ -36,8 +36,19 @@ class Limit:
     strict: NodeMask | None = None
     #: Whether it may not run past these planned starts wherever it is.
     forbids: bool = False
+    #: Rows of its own plan, if its start has come: there it delays none that is planned after it.
+    own_rows: NodeMask | None = None
+    #: What it must leave free if it cannot start without a delay of units after it, and its start
+    #: has come; None: the same.
+    least: "Limit | None" = None
     #: Plans that are on other nodes if the unit is placed as was last tried.
     moved: dict[Plan, Plan] = field(default_factory=dict)
+
+    @property
+    def key(self) -> object:
+        """Units of one class with the same one get the same answer."""
+        closed = None if self.open_rows is None else self.open_rows.tobytes()
+        return tuple(id(plan) for plan, _ in self.plans), self.forbids, closed
 
 
 def delay_refusal(start_s: float) -> QuotaRefusal:

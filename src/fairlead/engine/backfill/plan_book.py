@@ -80,6 +80,13 @@ class PlanBook:
     def __iter__(self) -> Iterator[Plan]:
         return iter(self._plans)
 
+    @property
+    def has_several(self) -> bool:
+        return len(self._plans) > 1
+
+    def plan_for(self, unit_key: str) -> Plan | None:
+        return next((plan for plan in self._plans if plan.planned.unit_key == unit_key), None)
+
     def before(self, plan: Plan) -> Sequence[Plan]:
         """Those of units before it."""
         return self._plans[: self._plans.index(plan)]
@@ -208,8 +215,10 @@ class PlanBook:
 
     def _improve(self, now: float) -> None:
         """Units may start earlier than was planned, since others ended early; not too often."""
-        since_s = now - self._improved_s
-        if since_s < (self._terms.resolution_s / 2 if self._room_grew else KEPT_S):
+        pause_s = self._terms.resolution_s / 2
+        if not self._room_grew:  # estimates may have changed
+            pause_s = KEPT_S if pause_s else inf
+        if now - self._improved_s < pause_s:
             return
         self._improved_s, self._room_grew = now, False
         work_until = self._cluster.work.spent + _MOST_WORK

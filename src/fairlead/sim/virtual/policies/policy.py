@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 #: Exact: all ends of running jobs are looked at, however far ahead, and a job that would delay the
 #: first one on the best nodes waits, as in the literature.
 EASY = BackfillTerms(
-    BackfillMode.EASY, window_s=inf, resolution_s=0.0, hold_s=inf, other_places=False
+    BackfillMode.EASY,
+    window_s=inf,
+    resolution_s=0.0,
+    hold_s=inf,
+    evicts_overruns=False,
+    other_places=False,
 )
 SHORT_FIRST_STARTS = replace(EASY, mode=BackfillMode.SHORT_FIRST)
 
