@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counted_room import GpuRoom
+from counted_room import GpuRoom, Parts
 from counted_starts import StartsByService
 from fairlead.apps.simulate.placements import placement_profile
 from fairlead.model.run_times import RunTime
@@ -60,6 +60,47 @@ def counted(jobs: Sequence[SimJob], terms: StartTerms) -> dict[str, float]:
     return starts
 
 
+def counted_fifo(jobs: Sequence[SimJob]) -> dict[str, float]:
+    """By arrival, with one planned start."""
+    room, starts = GpuRoom(NODES, GPUS), dict[str, float]()
+    moments = [(job.submit_s, 1, number) for number, job in enumerate(jobs)]
+    heapify(moments)
+    waiting: list[int] = []
+    while moments:
+        now = moments[0][0]
+        while moments and moments[0][0] == now:
+            _, comes, number = heappop(moments)
+            if comes:
+                waiting.append(number)
+            else:
+                room.end(number, now)
+        while (found := _next_by_arrival(jobs, waiting, room, now)) is not None:
+            number, place = found
+            waiting.remove(number)
+            starts[jobs[number].name], end_s = now, now + jobs[number].run_s
+            room.start(number, place, end_s)
+            heappush(moments, (end_s, 0, number))
+    return starts
+
+
+def _next_by_arrival(
+    jobs: Sequence[SimJob], waiting: Sequence[int], room: GpuRoom, now: float
+) -> tuple[int, Parts] | None:
+    planned: tuple[float, list[int], int] | None = None
+    for number in waiting:
+        gpus, place = int(jobs[number].gpus), room.best_fit(int(jobs[number].gpus))
+        if place is not None and planned is not None and now + jobs[number].run_s > planned[0]:
+            left = list(planned[1])
+            for node, count in place:
+                left[node] -= count
+            place = place if room.best_fit(planned[2], left) is not None else None
+        if place is not None:
+            return number, place
+        if planned is None and (found := room.first_room(gpus, now)) is not None:
+            planned = *found, gpus
+    return None
+
+
 def simulated(jobs: Sequence[SimJob], policy: str) -> dict[str, float | None]:
     """When each starts in the engine."""
     found = find_policy(policy)
@@ -93,3 +134,9 @@ def test_jobs_start_as_the_published_rule_says(
 ) -> None:
     jobs = data.draw(drawn_jobs())
     assert simulated(jobs, policy) == counted(jobs, terms)
+
+
+@given(drawn_jobs())
+@settings(max_examples=25, deadline=None)
+def test_jobs_start_by_arrival_as_easy_backfill_says(jobs: list[SimJob]) -> None:
+    assert simulated(jobs, "fifo-easy") == counted_fifo(jobs)
