@@ -174,6 +174,19 @@ def test_a_lower_count_ends_no_pod() -> None:
     assert world.runs("three")
 
 
+def test_other_numbers_of_layers_leave_charges_as_they_are() -> None:
+    world = CountedWorld(RACKS)
+    for name in ("one", "two", "three"):
+        world.submit(*asking(name, ("racks", 1)))
+    assert not world.runs("three")
+    world.count(replace(RACKS, layers=(CountedLayer("rack", 2, label="rack", base=0),)))
+    assert world.runs("three")
+    assert world.used("racks") == 3
+    world.end("one", "two", "three")
+    world.count(replace(RACKS, layers=(CountedLayer("rack", 0, label="rack"),)))
+    assert world.used("racks") == 0
+
+
 def test_only_its_namespaces_may_ask_for_it_and_others_are_one_number() -> None:
     world = CountedWorld(replace(SOLVER, namespaces=frozenset({"default", "team"})))
     other = [replace(pod, namespace="team") for pod in asking("one", ("solver", 2))]

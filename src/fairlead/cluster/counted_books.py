@@ -81,6 +81,11 @@ class CountedBook:
             self._change(charge, -1)
         return charge
 
+    def adopt(self, before: "CountedBook") -> None:
+        """All pods hold what they held before, on the same layers."""
+        self.charges, self.used = before.charges, before.used
+        self.by_layer, self.by_namespace = before.by_layer, before.by_namespace
+
     def _change(self, charge: CountedCharge, sign: int) -> None:
         amount = sign * charge.amount
         self.version += 1
@@ -138,6 +143,9 @@ class CountedBooks:
         book = self.books[spec.name] = CountedBook(spec)
         book.version = before.version + 1 if before else 0
         self._sort()
+        if before is not None and _shape(before.spec) == _shape(spec):
+            book.adopt(before)  # only numbers are others than before
+            return book
         for held in self._cluster.holdings.values():
             self._put(book, held, before.charges.get(held.pod.uid) if before else None)
         return book
@@ -264,6 +272,12 @@ class CountedBooks:
             yield
         finally:
             self._ignored = kept
+
+
+def _shape(spec: CountedResource) -> tuple[object, ...]:
+    """What decides how much pods are charged, and on which layers."""
+    where = ((each.name, each.selector, each.label, each.parent) for each in spec.layers)
+    return spec.mode, spec.per_gpu, *where
 
 
 def _charged(held: "Holding", name: str) -> tuple[int, str]:
