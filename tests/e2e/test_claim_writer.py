@@ -19,6 +19,7 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.claims.claims import FINALIZER, decode_claim
 from fairlead.kube.http.client import Client
 from fairlead.kube.writes.claim_writer import ClaimWriter
+from fairlead.kube.writes.device_readiness import DeviceReadiness
 from fairlead.kube.writes.preparer import PrepareOutcome, Preparer
 from fairlead.model.claims import AllocatedDevice, Allocation, ResourceClaim
 from fairlead.model.pods import NodeTerm, Pod
@@ -57,7 +58,10 @@ class Bench:
     def __init__(self, client: Client) -> None:
         self.outcomes: asyncio.Queue[PrepareOutcome] = asyncio.Queue()
         self.seen: list[ResourceClaim] = []
-        self.writer = ClaimWriter(client, self.seen.append, lambda: NOW_S)
+        #: As a watch would show them.
+        self.shown: dict[str, ResourceClaim] = {}
+        readiness = DeviceReadiness(self.shown.get)
+        self.writer = ClaimWriter(client, self.seen.append, lambda: NOW_S, readiness)
         self.preparer = Preparer(self.outcomes.put_nowait, {ClaimStep: self.writer})
 
     async def outcome(self) -> PrepareOutcome:
@@ -305,6 +309,40 @@ async def test_nothing_is_bound_on_a_reservation_that_is_being_taken_back(
         failed = await bench.outcome()
     said = f"claim {dra.namespace}/c got deallocated elsewhere in the meantime"
     assert failed == PrepareFailed(pod.uid, FAILED + said)
+
+
+@pytest.mark.parametrize("ends", ["ready", "failed", "pod gone"])
+async def test_devices_that_a_driver_prepares_first_are_waited_for(
+    dra: DraObjects, proxy: FaultProxy, ends: str
+) -> None:
+    claim, pod = a_claim(dra), pod_of(dra)
+    conditions = {"binding_conditions": ("Ready",), "binding_failure_conditions": ("Broken",)}
+    async with a_bench(proxy) as bench:
+        bench.preparer.submit(work(pod, ClaimWrite(claim, on("gpu-0", **conditions))))
+        await wait_for(lambda: users_of(dra.claim("c")) == [pod.name])
+        assert bench.outcomes.empty(), "the driver has not reported anything"
+        if ends == "pod gone":
+            bench.preparer.abandon(pod.uid)
+        else:
+            kind = "Ready" if ends == "ready" else "Broken"
+            dra.patch("c", {"status": {"devices": [report(kind)]}}, "/status")
+            bench.shown[claim.key] = read(dra)
+            bench.writer.look()
+        outcome = await bench.outcome()
+    if ends == "ready":
+        assert outcome == Prepared(pod.uid)
+        return
+    assert isinstance(outcome, PrepareFailed)
+    assert read(dra).allocation is None, "it is free again"
+    said = 'device binding failed: claim=c, reason=R, message="M"'
+    assert ends == "pod gone" or outcome.message == FAILED + said
+
+
+def report(kind: str) -> dict[str, Any]:
+    """What a driver reports about the device."""
+    condition = {"type": kind, "status": "True", "reason": "R", "message": "M",
+                 "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
+    return {"driver": DRIVER, "pool": NODE, "device": "gpu-0", "conditions": [condition]}
 
 
 async def test_a_claim_is_freed_unless_another_pod_uses_it(

@@ -2,16 +2,17 @@
 
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from typing import cast
 
 import structlog
 
 from fairlead.apps.run.object_watches import ObjectWatches
 from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise
 from fairlead.engine import events
-from fairlead.kube.claims.kinds import CLAIM_KINDS
+from fairlead.kube.claims.kinds import CLAIM_KINDS, CLAIMS
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change, Deleted, Undecodable, Upserted
-from fairlead.model.claims import ClaimObject
+from fairlead.model.claims import ClaimObject, ResourceClaim
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +40,12 @@ class ClaimWatches(ObjectWatches):
         """Everything that is known is fed once more; yields now and then."""
         async for _ in self._retell_objects():
             yield
+
+    def get(self, key: str) -> ResourceClaim | None:
+        """The claim "namespace/name" as it was last seen."""
+        served = self._kinds.get(CLAIMS.plural)
+        found = served.reflector.objects.get(key) if served else None
+        return cast("ResourceClaim | None", found)
 
     def _not_served(self, what: str, key: str) -> None:
         served = self._kinds.get(what)

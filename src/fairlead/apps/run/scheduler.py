@@ -60,6 +60,7 @@ from fairlead.kube.reservations import GRACE_S, ReservationPlan
 from fairlead.kube.version import learn_behaviour
 from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.claim_writer import ClaimWriter
+from fairlead.kube.writes.device_readiness import DeviceReadiness
 from fairlead.kube.writes.evictor import Evictor
 from fairlead.kube.writes.object_status import ObjectStatusWriter
 from fairlead.kube.writes.preparer import Preparer, StepWriter
@@ -177,7 +178,6 @@ class Scheduler:
         self._binder = Binder(
             writer, self._bind_ended, max_in_flight=max_binds_in_flight, failures=failures
         )
-        self._claim_writer = ClaimWriter(writer, self._claim_written, time.time)
         self._recorder = Recorder(writer, pods_wait=self._pods_wait)
         self._evictor = Evictor(
             writer, self._feed, self._recorder.preempted, now_ns=time.time_ns, failures=failures
@@ -218,6 +218,8 @@ class Scheduler:
         self._claims = ClaimWatches(
             client, self._feed, self._containment.supervise, is_on=bool(profiles)
         )
+        readiness = DeviceReadiness(self._claims.get)
+        self._claim_writer = ClaimWriter(writer, self._claim_written, time.time, readiness)
         self._watches = Watches(
             client,
             self.engine,
@@ -487,6 +489,8 @@ class Scheduler:
             self._note_reservation(event.pod)
         elif isinstance(event, events.StorageSeen | events.StorageGone):
             self._volume_binder.look()
+        elif isinstance(event, events.ClaimObjectSeen):
+            self._claim_writer.look()
         self._rejections.note(event)
         self._ended.note(event)
         self._owners.note(event)

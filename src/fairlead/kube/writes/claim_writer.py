@@ -20,6 +20,7 @@ from fairlead.engine.events import BindFailed, BindProblem
 from fairlead.kube.claims.changes import ClaimChanged, free_next, reserve_next, take_back_next
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.writes.claim_settlement import ClaimSettlement, Next
+from fairlead.kube.writes.device_readiness import DeviceReadiness
 from fairlead.kube.writes.preparer import StepFailed
 from fairlead.kube.writes.settling import Outcome
 from fairlead.model.claims import AllocatedDevice, Allocation, ResourceClaim
@@ -49,7 +50,11 @@ class ClaimWriter:
     """
 
     def __init__(
-        self, client: Transport, seen: Callable[[ResourceClaim], None], now_s: Callable[[], float]
+        self,
+        client: Transport,
+        seen: Callable[[ResourceClaim], None],
+        now_s: Callable[[], float],
+        readiness: DeviceReadiness,
     ) -> None:
         self._client = client
         self._seen = seen
@@ -60,6 +65,11 @@ class ClaimWriter:
         self._abandoned: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
+        self._readiness = readiness
+
+    def look(self) -> None:
+        """A watch has shown a claim."""
+        self._readiness.look()
 
     def stop(self) -> None:
         """Ends at once: the next start sees what became of all. Call it before `Preparer.stop`."""
@@ -78,6 +88,7 @@ class ClaimWriter:
         except asyncio.CancelledError:
             if not self._is_stopping:
                 self._abandoned.add(pod.uid)
+                self._readiness.look()
                 await asyncio.wait((work,))
                 await self.take_back(pod.uid)
             raise
@@ -124,8 +135,8 @@ class ClaimWriter:
 
     async def _write(self, pod: Pod, step: ClaimStep) -> None:
         try:
-            for write in step.writes:
-                await self._reserve(pod, write)
+            claims = [await self._reserve(pod, write) for write in step.writes]
+            await self._readiness.wait(claims, partial(self._check, pod))
             self._check(pod)
         except StepFailed:
             await self.take_back(pod.uid)
@@ -135,7 +146,8 @@ class ClaimWriter:
         if pod.uid in self._abandoned:
             raise StepFailed("pod no longer exists")
 
-    async def _reserve(self, pod: Pod, write: ClaimWrite) -> None:
+    async def _reserve(self, pod: Pod, write: ClaimWrite) -> ResourceClaim:
+        """The claim as it is then."""
         self._check(pod)
         given = write.allocation
         if given is not None:
@@ -144,8 +156,10 @@ class ClaimWriter:
             written = await self._apply(write.claim, partial(reserve_next, pod, write))
         except ClaimChanged as error:
             raise StepFailed(str(error)) from None
-        if written is not None:
-            self._written.setdefault(pod.uid, []).append(replace(write, claim=written))
+        if written is None:
+            return write.claim
+        self._written.setdefault(pod.uid, []).append(replace(write, claim=written))
+        return written
 
     async def _try(self, claim: ResourceClaim, next_patch: Next) -> None:
         try:
