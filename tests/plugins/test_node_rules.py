@@ -96,6 +96,16 @@ def test_an_expression_that_fails_or_costs_too_much_refuses_the_node_and_explain
     assert "cost" in rules.detail(request, nodes.only(nodes.named(["large"])))
 
 
+def test_a_rule_of_a_user_may_cost_less_than_one_of_the_administrator() -> None:
+    some = "[1,2,3,4].all(a, [1,2,3,4].all(b, a + b > 0))"
+    cluster = the_nodes()
+    rules = NodeRules((NodeRule("some", some),), user_rules=True)
+    request = cluster.request_of(of("a"), rules.pod_keys)
+    assert rules.allows(request, cluster.nodes).all()
+    own = cluster.request_of(of("a", some), rules.pod_keys)
+    assert not rules.allows(own, cluster.nodes).any()
+
+
 def test_pods_that_no_rule_is_about_share_their_views() -> None:
     rules = NodeRules()
     cluster = the_nodes()

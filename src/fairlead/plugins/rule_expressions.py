@@ -13,6 +13,8 @@ from fairlead.model.pods import PodRequest
 
 #: What one evaluation may cost: some ten microseconds, since there are thousands of nodes.
 COST_LIMIT = 300
+#: The same of a rule of a user: at 5,000 nodes that is less than one turn of the scheduler.
+USER_COST_LIMIT = 100
 #: GPUs of one node that an expression sees.
 _MOST_GPUS = 64
 
@@ -76,18 +78,18 @@ def pod_value(request: PodRequest) -> Value:
     }
 
 
-def holds(program: Program, values: Sequence[Value]) -> bool:
+def holds(program: Program, values: Sequence[Value], cost_limit: int = COST_LIMIT) -> bool:
     """An expression that fails for a node does not hold for it."""
     try:
-        return program.holds(values, cost_limit=COST_LIMIT)
+        return program.holds(values, cost_limit=cost_limit)
     except CelError:
         return False
 
 
-def why_not(program: Program, values: Sequence[Value]) -> str:
+def why_not(program: Program, values: Sequence[Value], cost_limit: int = COST_LIMIT) -> str:
     """The error of an expression that fails for a node; empty if it is only false, or true."""
     try:
-        program.holds(values, cost_limit=COST_LIMIT)
+        program.holds(values, cost_limit=cost_limit)
     except CelError as error:
         return str(error)
     return ""

@@ -75,9 +75,9 @@ class NodeRules:
         from fairlead.plugins.rule_expressions import holds, why_not
 
         values = next(_values(request, node))
-        for text, program in self._programs(request):
-            if values is None or not holds(program, values):
-                error = why_not(program, values) if values else ""
+        for text, program, most in self._programs(request):
+            if values is None or not holds(program, values, most):
+                error = why_not(program, values, most) if values else ""
                 return f"{text}: {program.expression[:200]}" + (f": {error}" if error else "")
         return ""
 
@@ -85,14 +85,15 @@ class NodeRules:
         """What the rules say against a pod on the single node given."""
         return [text for text, mask in self._answers(request, node) if not mask[0]]
 
-    def _programs(self, request: PodRequest) -> Iterator[tuple[str, "Program"]]:
-        from fairlead.plugins.rule_expressions import compiled
+    def _programs(self, request: PodRequest) -> Iterator[tuple[str, "Program", int]]:
+        """What is said where each is not true, and what it may cost for one node."""
+        from fairlead.plugins.rule_expressions import COST_LIMIT, USER_COST_LIMIT, compiled
 
         for rule in self.rules:
             if _is_about(rule, request):
-                yield rule.refusal, compiled(rule.expression)
+                yield rule.refusal, compiled(rule.expression), COST_LIMIT
         if request.node_rule and self.user_rules:
-            yield _OF_POD, compiled(request.node_rule)
+            yield _OF_POD, compiled(request.node_rule), USER_COST_LIMIT
 
     def _answers(self, request: PodRequest, nodes: Nodes) -> Iterator[tuple[str, NodeMask]]:
         programs = list(self._programs(request))
@@ -103,8 +104,8 @@ class NodeRules:
         masks = np.zeros((len(programs), len(nodes)), dtype=np.bool_)
         for at, values in enumerate(_values(request, nodes)):
             if values is not None:
-                masks[:, at] = [holds(program, values) for _, program in programs]
-        for (text, _), mask in zip(programs, masks, strict=True):
+                masks[:, at] = [holds(program, values, most) for _, program, most in programs]
+        for (text, *_), mask in zip(programs, masks, strict=True):
             yield text, mask
 
 
