@@ -14,9 +14,13 @@ import pytest
 from exporters import Exporter, exporting
 from fairlead.model.readings import NodeReadings
 from fairlead.telemetry.sources import ReadCounts, SourceFault, SourcePlan, make
+from fairlead.telemetry.sources.fetch import FetchLimits
 from fairlead.telemetry.sources.prometheus import QUERIES
+from fairlead.telemetry.sources.prometheus_api import PrometheusServer
 
 NODES = {"gpu-a": "10.0.0.1"}
+
+LIMITS = FetchLimits(5.0, 1 << 20)
 
 
 @pytest.fixture
@@ -116,4 +120,4 @@ async def test_the_token_goes_along_and_is_read_anew(server: Exporter, tmp_path:
         assert server.authorised[-1] == f"Bearer {said}"
     token.write_text("two\nlines")
     with pytest.raises(SourceFault, match="does not contain a valid token"):
-        await make(SourcePlan("prometheus", "p", server.url, token_file=str(token)))._query("x")  # type: ignore[attr-defined]
+        await PrometheusServer(server.url, LIMITS, token_file=str(token)).query("x")
