@@ -34,7 +34,9 @@ def drained(engine: Engine, nodes: int, pods: int) -> None:
         engine.handle(NodeSeen(node), now=0.0)
     for number in range(pods):
         name = f"pod-{number}"
-        pod = Pod("default", name, name, scheduler=_SCHEDULER, request=_REQUEST)
+        pod = Pod(
+            "default", name, name, scheduler=_SCHEDULER, request=_REQUEST, usage=_REQUEST.resources
+        )
         engine.handle(PodSeen(pod), now=1.0)
     while (attempt := engine.decide(now=2.0)) is not None:
         for made in attempt.instructions:

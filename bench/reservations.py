@@ -40,8 +40,9 @@ def _pod(number: int, node: str = "") -> Pod:
     known = RunTime(600.0 + number % 5000, None, ANNOTATION) if number % 2 else None
     request = PodRequest(resources=(("cpu", 1000), (GPU, 1)))
     name = f"p{number}"
+    started = "1970-01-01T00:00:00Z" if node else ""
     return Pod("team", name, name, scheduler=_SCHEDULER, request=request, node=node,
-               run_time=known, started="1970-01-01T00:00:00Z" if node else "")  # fmt: skip
+               usage=request.resources, run_time=known, started=started)  # fmt: skip
 
 
 def in_turn(count: int) -> Iterator[AdvanceReservation]:

@@ -58,8 +58,9 @@ def _pod(number: int, gpus: int, node: str = "", started: str = "") -> Pod:
     name = f"job-{number}"
     request = PodRequest(resources=(("cpu", 1000), (GPU, gpus)))
     return Pod(
-        f"team-{number % 20}", name, name, scheduler=_SCHEDULER, request=request, node=node,
-        started=started, run_time=known, controller=f"Job/{name}",
+        f"team-{number % 20}", name, name, scheduler=_SCHEDULER, request=request,
+        usage=request.resources, node=node, started=started, run_time=known,
+        controller=f"Job/{name}",
     )  # fmt: skip
 
 

@@ -76,6 +76,10 @@ class AdvanceReservations:
             if each.spec.start_s <= self._utc_s(now) < each.spec.end_s and not each.spec.problem:
                 yield name, sorted(each.nodes)
 
+    def ends_are_read(self, now: float) -> bool:
+        """Whether the ends of all running pods are known; reads some of them."""
+        return self._ends.is_warm(now)
+
     # -- what happens ------------------------------------------------------------------------
 
     def seen(self, spec: AdvanceReservation) -> bool:
@@ -171,7 +175,7 @@ class AdvanceReservations:
         if not self._round:
             self._looked_s, self._round = now, sorted(self._known, reverse=True)
         made: list[Instruction] = []
-        if not self._ends.is_warm(now):  # the ends of many pods are read over several turns
+        if not self.ends_are_read(now):  # the ends of many pods are read over several turns
             return made
         work = self._cluster.work
         until = work.spent + _MOST_WORK

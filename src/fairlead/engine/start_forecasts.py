@@ -68,6 +68,8 @@ class StartForecasts:
     def note(self, depth: int, now: float) -> None:
         """Forecasts the starts of the first waiting units, to be judged when they start."""
         self._record.tend(now, self._waits)
+        if not self._plans.advance.ends_are_read(now):  # it takes several turns at first
+            return
         for planned in self._plans.plan_all(depth, now=now):
             made = self._forecast(planned, now)
             if made.latest_s is not None and made.basis:
