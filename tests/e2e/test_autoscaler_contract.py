@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from autoscaler_rules import UNSCHEDULABLE, History
-from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import Pods, eventually, fairlead
 
 pytestmark = pytest.mark.server
@@ -101,9 +101,7 @@ def test_a_pod_that_preempts_is_nominated_with_its_condition_and_buys_nothing(
     control_plane: ControlPlane, pods: Pods, history: History, create_nodes: Nodes, kwok: object
 ) -> None:
     node = a_node(create_nodes, 1, "contract-p")
-    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    body = {"metadata": {"name": "contract-high"}, "value": 1000}
-    assert control_plane.api("POST", classes, body)[0] in (201, 409)
+    served.priority_class(control_plane, "contract-high", 1000)
     pods.create("low", 1, **pinned(node))
     pods.wait_bound("low")
     pods.create("high", 1, priorityClassName="contract-high", **pinned(node))

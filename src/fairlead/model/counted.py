@@ -58,8 +58,6 @@ class OutsideTerms:
     fallback: int = 0
     #: The measured number has what pods of this cluster use in it.
     includes_pods: bool = False
-    #: The name of a reading of the configuration; empty: the status of the object has the number.
-    reading: str = ""
 
 
 @dataclass(frozen=True, slots=True)
