@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from builders import a_node, an_engine, decide, see
 from claim_objects import (
+    DRIVER,
     GPU_CLASS,
     a_claim,
     a_claim_user,
@@ -23,8 +24,21 @@ from fairlead.engine.instructions import (
     FreeClaim,
     Prepare,
 )
-from fairlead.model.claims import ClaimObject, DeviceNeed, DeviceRequest, ResourceClaim
-from fairlead.model.devices import CounterSet, Device, DeviceClass, DeviceForm, DeviceTaint
+from fairlead.model.claims import (
+    ClaimObject,
+    DeviceConstraint,
+    DeviceNeed,
+    DeviceRequest,
+    ResourceClaim,
+)
+from fairlead.model.devices import (
+    CounterSet,
+    Device,
+    DeviceClass,
+    DeviceForm,
+    DeviceTaint,
+    ResourceSlice,
+)
 from fairlead.model.pods import Pod
 from fairlead.placement.explain import explain
 from fairlead.plugins.claim_step import ClaimStep
@@ -432,3 +446,64 @@ def test_a_device_with_counters_that_is_taken_concerns_its_node_alone() -> None:
     (told,) = decide(engine)
     assert isinstance(told, AnnounceFailure)
     assert "8 cannot allocate all claims" in told.message
+
+
+def pairs_that_do_not_exist() -> ResourceClaim:
+    """Each constraint alone can be met; the search finds out last that both cannot."""
+    needs = (DeviceRequest(f"r{number}", DeviceNeed(GPU_CLASS.name)) for number in range(6))
+    both = (
+        DeviceConstraint(("r4", "r5"), match_attribute=f"{DRIVER}/{name}") for name in ("x", "y")
+    )
+    return a_claim(requests=tuple(needs), constraints=tuple(both))
+
+
+def squares(node: str) -> ResourceSlice:
+    devices = (
+        a_gpu_device(f"gpu-{at}", f"GPU-{node}-{at}", x=at % 4, y=at // 4) for at in range(16)
+    )
+    return a_slice(node, *devices)
+
+
+def test_a_search_that_takes_long_is_given_up_on_all_nodes() -> None:
+    names = tuple(f"n{number}" for number in range(40))
+    engine = engine_with(*map(squares, names), pairs_that_do_not_exist(), nodes=names)
+    see(engine, a_claiming_pod("p", "c"))
+
+    (told,) = decide(engine)
+
+    assert isinstance(told, AnnounceFailure)
+    assert told.message.endswith("node n0: timed out trying to allocate devices")
+    assert engine.cluster.claims.allocator.steps <= 100_000  # of 40 * 20_000
+
+
+def test_selectors_that_read_each_device_are_given_up() -> None:
+    names = tuple(f"n{number}" for number in range(200))
+    needs = (
+        DeviceNeed(GPU_CLASS.name, (f'device.attributes["{DRIVER}"].uuid != "{number}"',))
+        for number in range(32)
+    )
+    requests = tuple(DeviceRequest(f"r{at}", need) for at, need in enumerate(needs))
+    gpus = [f"gpu-{number}" for number in range(32)]
+    slices = (a_slice(name, *gpus) for name in names)
+    engine = engine_with(*slices, a_claim(requests=requests), nodes=names)
+    see(engine, a_claiming_pod("p", "c"))
+
+    (told,) = decide(engine)
+
+    assert isinstance(told, AnnounceFailure)
+    assert told.message.endswith("node n0: timed out trying to allocate devices")
+    assert engine.cluster.claims.inventory.answers.work < 130_000  # of 2 * 32 * 6_400
+
+
+def test_selectors_that_take_long_to_compile_are_refused() -> None:
+    long = " || ".join(["true", *(f'device.driver == "{at}"' for at in range(400))])
+    needs = (DeviceNeed(GPU_CLASS.name, (f"{long} || {at} == 0",)) for at in range(5))
+    requests = tuple(DeviceRequest(f"r{at}", need) for at, need in enumerate(needs))
+    engine = engine_with(a_slice("n1", "gpu-0"), a_claim(requests=requests))
+    see(engine, a_claiming_pod("p", "c"))
+
+    (told,) = decide(engine)
+
+    assert isinstance(told, AnnounceFailure)
+    assert "selectors of the resource claims are too long for Fairlead" in told.message
+    assert not engine.cluster.claims.inventory.answers.work

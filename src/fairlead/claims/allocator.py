@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 #: Steps of one search: kube-scheduler stops after ten seconds, this after some tenths of a second.
 STEP_LIMIT = 20_000
+#: Expressions that are evaluated for one node, and for all: some tenths of a second, and a second.
+_NODE_EVALUATIONS = 20_000
+_EVALUATIONS = 100_000
+#: An evaluation takes as long as so many steps.
+_STEPS_OF_EVALUATION = 4
 
 
 class Allocator:
@@ -41,6 +46,11 @@ class Allocator:
         #: All steps of all searches: the work that was done.
         self.steps = 0
 
+    @property
+    def work(self) -> int:
+        """All that was done until now, in steps."""
+        return self.steps + _STEPS_OF_EVALUATION * self._inventory.answers.work
+
     def allocate(
         self,
         node: str,
@@ -56,13 +66,14 @@ class Allocator:
         rules = self._inventory.behaviour
         of_node, answers = self._inventory.on(node, labels), self._inventory.answers
         preparation = Preparation(self._classes, of_node, answers, self._usage, rules, node)
-        requests, constraints = self._prepared(claims, preparation)
-        state = TrialState(of_node, self._usage, blocked, rules, constraints)
-        search = DeviceSearch(preparation, state, requests, self._step_limit)
-        try:
-            found = search.run()
-        finally:
-            self.steps += search.steps
+        with answers.limited(_NODE_EVALUATIONS, f"node {node}: "):
+            requests, constraints = self._prepared(claims, preparation)
+            state = TrialState(of_node, self._usage, blocked, rules, constraints)
+            search = DeviceSearch(preparation, state, requests, self._step_limit)
+            try:
+                found = search.run()
+            finally:
+                self.steps += search.steps
         if not found:
             if any(pool.invalid for pool in of_node.pools):
                 raise InvalidPools
@@ -81,7 +92,7 @@ class Allocator:
     def glance(self, nodes: Sequence[str], claims: Sequence[ResourceClaim]) -> "Codes":
         """For each node ASK, NO or YES: what `allocate` would say, as far as counts decide it.
 
-        Raises AllocationError, which concerns all nodes.
+        Raises AllocationError, which concerns all nodes; SearchLimit: it takes too long.
         """
         from fairlead.claims.glance import NodeGlance
 
@@ -90,7 +101,8 @@ class Allocator:
         rules, answers = self._inventory.behaviour, self._inventory.answers
         nothing = NodePools({}, [])
         preparation = Preparation(self._classes, nothing, answers, self._usage, rules, "")
-        return self._glance.codes(nodes, *self._prepared(claims, preparation))
+        with answers.limited(_EVALUATIONS, "all nodes: "):
+            return self._glance.codes(nodes, *self._prepared(claims, preparation))
 
     def _prepared(
         self, claims: Sequence[ResourceClaim], preparation: Preparation

@@ -4,7 +4,10 @@ GPUs differ in their UUIDs, which few selectors read: a cluster of 40,000 GPUs h
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from fairlead.claims.errors import SearchLimit
 from fairlead.claims.selecting import Answer, DeviceSelection, SelectorFault
 from fairlead.model.devices import Device, VersionText
 
@@ -24,6 +27,10 @@ class SelectorAnswers:
 
     def __init__(self) -> None:
         self._known: dict[tuple[DeviceSelection, str], _KindAnswers] = {}
+        #: Expressions that were evaluated, in all, and how many there may be.
+        self.work = 0
+        self._limit = 0
+        self._where = ""
 
     @property
     def evaluations(self) -> int:
@@ -37,7 +44,21 @@ class SelectorAnswers:
             if len(self._known) >= _MOST_SELECTIONS:
                 self._known.clear()
             known = self._known[selection, driver] = _KindAnswers(selection, driver)
-        return known.of(device)
+        said, work = known.of(device)
+        if work:
+            self.work += work
+            if self._where and self.work > self._limit:
+                raise SearchLimit(f"{self._where}timed out trying to allocate devices")
+        return said
+
+    @contextmanager
+    def limited(self, most: int, where: str) -> Iterator[None]:
+        """Raises SearchLimit after so many evaluations; what was found until then is kept."""
+        self._limit, self._where = self.work + most, where
+        try:
+            yield
+        finally:
+            self._where = ""
 
 
 class _KindAnswers:
@@ -56,27 +77,30 @@ class _KindAnswers:
         #: Versions that can be read.
         self._sound: set[str] = set()
 
-    def of(self, device: Device) -> Answer:
+    def of(self, device: Device) -> tuple[Answer, int]:
+        """The answer, and how many expressions were evaluated for it."""
         kind = self._kind(device)
         known = self._answers.get(kind)
-        if known is None:
-            known = self._evaluated(device)
-            if kind is not None:
-                self._remember(kind, known)
-        return known
+        if known is not None:
+            return known, 0
+        found, work = self._evaluated(device)
+        if kind is not None:
+            self._remember(kind, found)
+        return found, work
 
-    def _evaluated(self, device: Device) -> Answer:
+    def _evaluated(self, device: Device) -> tuple[Answer, int]:
         """Most selectors cost little. Others may do so for some kinds of devices only."""
         self.evaluations += 1
-        said = self._selection.answer(self._driver, device, _CHEAP)
+        said, work = self._selection.answer(self._driver, device, _CHEAP)
         if not isinstance(said, SelectorFault) or self._expensive >= _MOST_EXPENSIVE:
-            return said
+            return said, work
         from fairlead.claims.expressions import COST_LIMIT, TOO_EXPENSIVE
 
         if said.problem != TOO_EXPENSIVE:
-            return said
+            return said, work
         self._expensive += 1
-        return self._selection.answer(self._driver, device, COST_LIMIT)
+        said, more = self._selection.answer(self._driver, device, COST_LIMIT)
+        return said, work + more
 
     def _remember(self, kind: object, answer: Answer) -> None:
         if len(self._answers) >= _MOST_KINDS:

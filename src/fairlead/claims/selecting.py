@@ -60,30 +60,34 @@ class DeviceSelection:
     def __hash__(self) -> int:
         return self._hash
 
-    def answer(self, driver: str, device: Device, cost_limit: int) -> Answer:
-        """Yes, no, or an error. The limit is that of each expression."""
+    def answer(self, driver: str, device: Device, cost_limit: int) -> tuple[Answer, int]:
+        """Yes, no, or an error; and how many expressions were evaluated for it.
+
+        The limit is that of each expression.
+        """
         if not self.of_class and not self.of_request:
-            return True
+            return True, 0
         from fairlead.claims.expressions import converted
 
         seen = converted(driver, device)
-        of_class = _first(f"class {self.class_name}", self.of_class, seen, cost_limit)
+        of_class, work = _first(f"class {self.class_name}", self.of_class, seen, cost_limit)
         if of_class is not True:
-            return of_class
-        return _first("", self.of_request, seen, cost_limit)
+            return of_class, work
+        of_request, more = _first("", self.of_request, seen, cost_limit)
+        return of_request, work + more
 
 
 def _first(
     place: str, expressions: tuple[str | None, ...], seen: "DeviceInput", cost_limit: int
-) -> Answer:
-    """The first answer that is not yes."""
+) -> tuple[Answer, int]:
+    """The first answer that is not yes, and how many there were."""
     from fairlead.claims.expressions import evaluated
 
     for number, expression in enumerate(expressions):
         said = evaluated(expression or "", seen, cost_limit)
         if not isinstance(said, bool):
             compiles, problem = said
-            return SelectorFault(place, number, problem, compiles)
+            return SelectorFault(place, number, problem, compiles), number + 1
         if not said:
-            return False
-    return True
+            return False, number + 1
+    return True, len(expressions)

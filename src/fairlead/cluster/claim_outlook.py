@@ -3,11 +3,11 @@
 The answer for each node is kept, so that reasons and failures are told without another search.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fairlead.claims.errors import AllocationError, InvalidPools
+from fairlead.claims.errors import AllocationError, InvalidPools, SearchLimit
 from fairlead.cluster.arrays import NodeMask, PerNode
 from fairlead.cluster.claim_answers import UNKNOWN, AnswerCodes
 from fairlead.cluster.device_claims import ClaimWrite, DeviceClaims
@@ -24,6 +24,14 @@ MOST_ALTERNATIVES = 8
 #: So many nodes are asked at once that one pass over all devices is worth it.
 _MANY = 16
 FITS, CANNOT, INVALID, AWAY, FAILED = range(5)
+#: Steps on each node that count for nothing, and steps beyond them, on all nodes together: after
+#: that the search is given up. Some tenths of a second.
+_FEW_STEPS = 100
+_MOST_STEPS = 40_000
+#: Characters of different selectors of a pod, and what each of them counts for besides: they take
+#: a tenth of a second to compile, and all of them are kept.
+_MOST_TEXT = 49_152
+_EACH = 512
 
 
 def renew(uses: tuple[ClaimUse, ...], nodes: Nodes) -> AnswerCodes:
@@ -45,33 +53,52 @@ def told(uses: tuple[ClaimUse, ...], nodes: Nodes) -> AnswerCodes:
 
 def _codes(uses: tuple[ClaimUse, ...], nodes: Nodes) -> AnswerCodes:
     claims = claims_of(uses, nodes.claims)
-    if claims is None:
+    if claims is None or too_long(claims, nodes.claims):
         return np.full(len(nodes), CANNOT, dtype=np.int8)
     codes = np.where(unavailable(claims, nodes), AWAY, FITS).astype(np.int8)
     asked = unallocated(claims, nodes.claims)
     if asked:
-        objects = list(nodes.objects())
-        decided = _at_a_glance(objects, asked, nodes.claims)
-        for position, node in enumerate(objects):
-            if node is None:
-                continue
-            found = decided.get(position)
-            found = _on(node, asked, nodes.claims) if found is None else found
+        for position, found in _searched(list(nodes.objects()), asked, nodes.claims):
             if found != FITS:
                 codes[position] = found
     return codes
 
 
+def _searched(
+    nodes: Sequence[Node | None], claims: Sequence[ResourceClaim], state: DeviceClaims
+) -> Iterator[tuple[int, int]]:
+    """What is found for each position. When it takes too long, the search fails on the others."""
+    left = _MOST_STEPS
+    try:
+        decided = _at_a_glance(nodes, claims, state)
+    except SearchLimit:
+        decided, left = {}, 0
+    for position, node in enumerate(nodes):
+        if node is None:
+            continue
+        found = decided.get(position, FAILED)
+        if position not in decided and left > 0:
+            before = state.allocator.work
+            found = _on(node, claims, state)
+            left -= max(0, state.allocator.work - before - _FEW_STEPS)
+        yield position, found
+
+
 def _at_a_glance(
     nodes: Sequence[Node | None], claims: Sequence[ResourceClaim], state: DeviceClaims
 ) -> dict[int, int]:
-    """What counts of devices decide, where many nodes are asked; by position."""
+    """What counts of devices decide, where many nodes are asked; by position.
+
+    Raises SearchLimit.
+    """
     if len(nodes) < _MANY:
         return {}
     from fairlead.claims.glance import NO, YES  # not at the start of the program
 
     try:
         codes = state.allocator.glance([node.name if node else "" for node in nodes], claims)
+    except SearchLimit:
+        raise
     except AllocationError:
         return {}
     alone = _is_one_device(claims)
@@ -124,6 +151,24 @@ def claims_of(
             return None
         found.append(claim)
     return found
+
+
+def too_long(claims: Sequence[ResourceClaim], state: DeviceClaims) -> str:
+    """Why the selectors of the claims are not compiled; empty if they are."""
+    texts = {text for claim in unallocated(claims, state) for text in _selectors(claim)}
+    if sum(_EACH + len(text) for text in texts) <= _MOST_TEXT:
+        return ""
+    return (
+        "selectors of the resource claims are too long for Fairlead: at most "
+        f"{_MOST_TEXT} characters in all, where each selector counts for {_EACH} more"
+    )
+
+
+def _selectors(claim: ResourceClaim) -> Iterator[str]:
+    for request in claim.requests:
+        exactly = (request.exactly,) if request.exactly else ()
+        for need in (*exactly, *request.first_available):
+            yield from filter(None, need.selectors)
 
 
 def unallocated(
@@ -212,7 +257,8 @@ def failure(uses: tuple[ClaimUse, ...], node: Nodes) -> str:
         return str(error)
     except InvalidPools:
         pass
-    return ""
+    # Elsewhere it took so long that this node was not asked.
+    return f"node {there.name}: timed out trying to allocate devices"
 
 
 def plan(uses: tuple[ClaimUse, ...], node: Nodes) -> tuple[ClaimWrite, ...]:

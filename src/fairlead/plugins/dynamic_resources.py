@@ -36,8 +36,9 @@ class DynamicResources:
         problems = (state.problem_with(use) for use in request.claims)
         if problem := next(filter(None, problems), ""):
             return problem
-        claims = filter(None, map(state.claim_of, request.claims))
-        return next(filter(None, (_unallocatable(claim, state) for claim in claims)), "")
+        claims = list(filter(None, map(state.claim_of, request.claims)))
+        problems = (_unallocatable(claim, state) for claim in claims)
+        return next(filter(None, problems), "") or claim_outlook.too_long(claims, state)
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         if not request.claims:
