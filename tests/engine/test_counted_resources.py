@@ -9,8 +9,9 @@ import pytest
 from builders import SCHEDULER, a_node
 from fairlead.apps.config.profiles import built_in
 from fairlead.apps.run.counted_measures import expose_counted_of
+from fairlead.cluster import counted_layers
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import CountedGone, CountedSeen, NodeSeen
+from fairlead.engine.events import CountedGone, CountedSeen, NodeGone, NodeSeen, PodSeen
 from fairlead.engine.instructions import Bind, CountedStatusChanged, Instruction
 from fairlead.engine.reasons import (
     COUNTED_RESOURCE_NOT_ALLOWED,
@@ -267,6 +268,98 @@ def test_gpus_are_charged_by_their_model_without_an_annotation() -> None:
     assert sorted(racks) == list("aabbbb")
     assert world.failures["p6"].reason == WAITING_FOR_COUNTED_RESOURCE
     assert world.used("power") == 2 * 700 + 4 * 300
+
+
+def two_models() -> list[Node]:
+    return [
+        a_gpu_node("a1", gpus=4, model="H100", labels={"rack": "a"}),
+        a_gpu_node("b1", gpus=2, model="A100", labels={"rack": "b"}),
+    ]
+
+
+def test_gpus_of_models_that_are_not_listed_are_free() -> None:
+    power = CountedResource("power", total=700, per_gpu=(("H100", 700),))
+    world = CountedWorld(power, nodes=two_models())
+    for number in range(4):
+        world.submit(*a_job(f"p{number}", 1, None))
+    assert sorted(world.racks("p0", "p1", "p2")) == list("abb")
+    assert world.failures["p3"].reason == WAITING_FOR_COUNTED_RESOURCE
+    assert "700 requested, 0 of 700 free" in world.failures["p3"].message
+
+
+def test_models_that_cost_nothing_leave_the_others_to_wait() -> None:
+    power = CountedResource("power", total=400, per_gpu=(("T4", 0), ("*", 400)))
+    world = CountedWorld(power, nodes=two_models())
+    world.submit(*a_job("one", 1, None))
+    world.submit(*a_job("two", 1, None))
+    world.submit(*a_job("gang", 2, None))
+    reasons = {world.failures[name].reason for name in ("two", "gang-0")}
+    assert reasons == {WAITING_FOR_COUNTED_RESOURCE}
+    assert "400 requested, 0 of 400 free" in world.failures["two"].message
+
+
+ROOM = [a_node("n1", gpus=8, labels={"room": "1"})]
+SITES = CountedResource(
+    "sites",
+    mode=CountedMode.ANY,
+    layers=tuple(CountedLayer(name, 1, (("room", "1"),)) for name in ("east", "west")),
+)
+
+
+def test_a_layer_with_another_name_has_the_pods_of_its_nodes() -> None:
+    world = CountedWorld(SITES, nodes=ROOM)
+    for name in ("one", "two"):
+        world.submit(*asking(name, ("sites", 1)))
+    renamed = tuple(replace(layer, name=f"new-{layer.name}") for layer in SITES.layers)
+    world.count(replace(SITES, layers=renamed))
+    world.submit(*asking("three", ("sites", 1)))
+    assert not world.runs("three")
+    world.restarted(replace(SITES, layers=renamed))
+    assert not world.runs("three")
+
+
+def test_an_object_that_was_invalid_for_a_while_leaves_pods_on_their_layers() -> None:
+    world = CountedWorld(SITES, nodes=ROOM)
+    for name in ("one", "two"):
+        world.submit(*asking(name, ("sites", 1)))
+    world.end(next(name for name in ("one", "two") if world.written[name].endswith("east")))
+    world.work()
+    world.count(CountedResource("sites", problem="it makes no sense"))
+    world.count(SITES)
+    assert world.engine.cluster.counted
+    assert world.engine.cluster.counted.books["sites"].by_layer == {"west": 1}
+
+
+def test_charges_of_a_bound_pod_stay_whatever_is_written_later() -> None:
+    world = CountedWorld(SOLVER, RACKS)
+    world.submit(*asking("one", ("solver", 2), ("racks", 1)))
+    pod = world.pods["one"]
+    world.tell(PodSeen(replace(pod, counted=None)))
+    world.tell(NodeSeen(a_node(pod.node, gpus=4, labels={"rack": "c"})))
+    world.count(replace(SOLVER, layers=(CountedLayer("rack", 2, label="rack"),)))
+    assert (world.used("solver"), world.used("racks")) == (2, 1)
+    world.end("one")
+    assert (world.used("solver"), world.used("racks")) == (0, 0)
+
+
+def test_values_of_labels_that_no_node_has_any_more_take_no_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(counted_layers, "MOST_VALUES", 3)
+    world = CountedWorld(RACKS)
+    for rack in "cdefg":
+        world.tell(NodeSeen(a_node("new", gpus=4, labels={"rack": rack})))
+        world.tell(NodeGone("new"))
+    world.tell(NodeSeen(a_node("new", gpus=8, labels={"rack": "h"})))
+    assert world.engine.cluster.counted
+    book = world.engine.cluster.counted.books["racks"]
+    assert sorted(book.layers.known()) == ["rack/a", "rack/b", "rack/h"]
+    for name in ("one", "two", "three", "four"):
+        world.submit(*asking(name, ("racks", 1), run_s=10.0))
+    assert not world.runs("four")
+    world.run_until(11)
+    world.run_until(22)
+    assert not book.by_layer
 
 
 def test_no_node_at_all_is_unschedulable_and_not_a_wait_for_a_layer() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
@@ -442,6 +443,8 @@ class Cluster:
     def confirm(self, pod: Pod) -> None:
         """The API server shows the pod on its node."""
         held = self.holdings.get(pod.uid)
+        if held is not None and not held.assumed and held.pod.counted != pod.counted:
+            pod = replace(pod, counted=held.pod.counted)  # as it was bound, whatever it says later
         grant = granted(pod, held)
         if held is not None and holds_the_same(held, pod, grant):
             self._relabel(held, pod)

@@ -5,7 +5,7 @@ goes. A bound pod keeps what its bind says that it was charged with.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -83,6 +83,8 @@ class CountedBook:
 
     def adopt(self, before: "CountedBook") -> None:
         """All pods hold what they held before, on the same layers."""
+        self.layers = before.layers
+        self.layers.renumber(self.spec)
         self.charges, self.used = before.charges, before.used
         self.by_layer, self.by_namespace = before.by_layer, before.by_namespace
 
@@ -95,10 +97,12 @@ class CountedBook:
             del self.by_namespace[charge.namespace]
         for layer in charge.layers:
             self.by_layer[layer] += amount
+            if not self.by_layer[layer]:
+                del self.by_layer[layer]
 
-    def layers_for(self, labels: Mapping[str, str], amount: int) -> tuple[str, ...]:
-        """The layers that a pod on a node with these labels is charged on."""
-        covering = self.layers.covering(labels)
+    def layers_for(self, node: str, amount: int) -> tuple[str, ...]:
+        """The layers that a pod on the node is charged on."""
+        covering = self.layers.covering(node)
         if self.spec.mode is not CountedMode.ANY or not covering:
             return covering
         return (next((each for each in covering if self.left_on(each) >= amount), covering[0]),)
@@ -146,8 +150,12 @@ class CountedBooks:
         if before is not None and _shape(before.spec) == _shape(spec):
             book.adopt(before)  # only numbers are others than before
             return book
-        for held in self._cluster.holdings.values():
-            self._put(book, held, before.charges.get(held.pod.uid) if before else None)
+        for node, row in self._cluster.row_of.items() if spec.layers else ():
+            book.layers.put_node(node, self._cluster.node_at(row).labels)
+        charges = before.charges if before else {}
+        for uid, held in self._cluster.holdings.items():
+            if spec.per_gpu or held.pod.counted is not None or uid in charges:
+                self._put(book, held, charges.get(uid))
         return book
 
     def remove_resource(self, name: str) -> None:
@@ -161,10 +169,11 @@ class CountedBooks:
 
     def node_changed(self, node: str) -> None:
         """The node came or has other labels or GPUs than before."""
+        found = self._cluster.node_named(node)
         for book in self.books.values():
-            book.layers.forget_masks()
             if not book.spec.layers and not book.spec.per_gpu:
                 continue
+            book.layers.put_node(node, found.labels if found else None)
             for held in self._cluster.held_on(node):
                 before = book.take(held.pod.uid)
                 self._put(book, held, before)
@@ -191,17 +200,14 @@ class CountedBooks:
 
     def _put(self, book: CountedBook, held: "Holding", before: CountedCharge | None = None) -> None:
         spec, uid = book.spec, held.pod.uid
-        asked, layer = _kept(before) if before else _charged(held, spec.name)
+        asked, layer = _kept(before) if before and held.assumed else _charged(held, spec.name)
         of_gpus = counted_gpus.charge(self._cluster, held, spec.per_gpu) if spec.per_gpu else 0
         amount = asked + of_gpus
         if not amount:
             self._forget(uid, spec.name)
             return
-        if layer and spec.mode is CountedMode.ANY:
-            layers: tuple[str, ...] = (layer,)
-        else:
-            node = self._cluster.node_named(held.node)
-            layers = book.layers_for(node.labels if node else {}, amount)
+        keeps = spec.mode is CountedMode.ANY and book.layers.has(layer)
+        layers = (layer,) if keeps else book.layers_for(held.node, amount)
         book.add(uid, CountedCharge(amount, asked, layers, held.pod.namespace))
         self._names.setdefault(uid, set()).add(spec.name)
 
@@ -233,10 +239,18 @@ class CountedBooks:
         asked = dict(pod.counted.asked) if pod.counted else {}
         for book in self._concerned(pod):
             amount = asked.get(book.spec.name, 0)
-            if book.spec.per_gpu:
-                amount += counted_gpus.least(book.spec.per_gpu, self._gpus_of(pod))
-            if amount:
+            gpus = self._gpus_of(pod) if book.spec.per_gpu else 0
+            if gpus:
+                amount += counted_gpus.least(book.spec.per_gpu, gpus)
+            if amount or gpus:
                 yield book, amount
+
+    def least_beyond(self, book: CountedBook, pod: Pod) -> int:
+        """The least that it needs on GPUs of some model and that is not left."""
+        asked, gpus = dict(pod.counted.asked) if pod.counted else {}, self._gpus_of(pod)
+        of_gpus = (counted_gpus.part(each, gpus) for _, each in book.spec.per_gpu)
+        amounts = {asked.get(book.spec.name, 0) + each for each in of_gpus}
+        return min(each for each in amounts if each > (book.free or 0) or each == max(amounts))
 
     def rows(self, pod: Pod) -> NodeMask | None:
         """Rows where enough is left for the pod; None: all."""

@@ -1,5 +1,6 @@
 """Counted resources that are charged for GPUs, such as watts: so many for each GPU of a model."""
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,7 +9,7 @@ from fairlead.cluster.arrays import PerNode
 from fairlead.model.counted import ANY_MODEL, Counts
 from fairlead.model.gpus import WHOLE, GpuRequest
 from fairlead.model.machines import is_model
-from fairlead.model.pods import Pod
+from fairlead.model.pods import Amounts, Pod
 from fairlead.model.queues import GPUS, GPUS_OF_MODEL
 
 if TYPE_CHECKING:
@@ -28,12 +29,18 @@ def part(amount: int, milli: int) -> int:
 
 def least(per_gpu: Counts, milli: int) -> int:
     """What so many thousandths of GPUs are charged for at least, whatever their model."""
-    return part(min(amount for _, amount in per_gpu), milli)
+    amounts = dict(per_gpu)
+    return part(min(amounts.values()), milli) if ANY_MODEL in amounts else 0
 
 
 def charge(cluster: "Cluster", held: "Holding", per_gpu: Counts) -> int:
     """What the GPUs are charged for that a pod has."""
-    counted = cluster.charges.of_holding(held)
+    return _charge(cluster.charges.of_holding(held), per_gpu)
+
+
+@lru_cache(maxsize=1024)
+def _charge(counted: Amounts, per_gpu: Counts) -> int:
+    """Many pods have the same: thousands are charged in one turn if the object changes."""
     other, total = dict(counted).get(GPUS, 0), 0
     for name, milli in counted:
         if name.startswith(GPUS_OF_MODEL):

@@ -1,6 +1,7 @@
 """The layers of a counted resource: which nodes each covers, and how many there are of it."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,15 +18,31 @@ MOST_VALUES = 4096
 
 class CountedLayers:
     def __init__(self, spec: CountedResource) -> None:
+        self._masks: dict[str, NodeMask] | None = None
+        #: By node, the layers that cover it; and on how many nodes each value of a label is.
+        self._on_node: dict[str, tuple[str, ...]] = {}
+        self._nodes: Counter[str] = Counter()
+        self.renumber(spec)
+        #: Layers and their places, by a label that nodes must have, and its value (None: any).
+        self._by_label: dict[str, dict[str | None, list[tuple[int, CountedLayer]]]] = {}
+        for place, layer in enumerate(spec.layers):
+            for key, value in (*layer.selector, (layer.label, None))[:1]:
+                self._by_label.setdefault(key, {}).setdefault(value, []).append((place, layer))
+
+    def renumber(self, spec: CountedResource) -> None:
+        """The same layers have these numbers."""
         self._layers = {layer.name: layer for layer in spec.layers}
         self._counts = {layer.name: dict(layer.counts) for layer in spec.layers}
-        self._masks: dict[str, NodeMask] | None = None
-        #: Layers by value of a label that a node has had.
-        self._seen: dict[str, None] = {}
 
     def known(self) -> list[str]:
-        """The names of all layers; of those by value of a label, of values that nodes have had."""
-        return [*(name for name, layer in self._layers.items() if not layer.label), *self._seen]
+        """The names of all layers; of those by value of a label, of values that nodes have."""
+        return [*(name for name, layer in self._layers.items() if not layer.label), *self._nodes]
+
+    def has(self, name: str) -> bool:
+        """Whether there may be such a layer, on whatever nodes."""
+        definition, _, value = name.partition("/")
+        layer = self._layers.get(definition)
+        return layer is not None and bool(layer.label) == bool(value)
 
     def count_of(self, name: str) -> int:
         """What pods may have of it; 0 if there is no such layer any more."""
@@ -35,44 +52,66 @@ class CountedLayers:
             return 0
         return self._counts[definition].get(value, layer.count) - layer.base
 
-    def covering(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+    def covering(self, node: str) -> tuple[str, ...]:
         """The layers of a node, those above them included."""
+        return self._on_node.get(node, ())
+
+    def put_node(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """The node came, or has other labels than before; None: it is gone."""
+        for each in self._on_node.pop(name, ()):
+            if each in self._nodes:
+                self._nodes[each] -= 1
+                if not self._nodes[each]:
+                    del self._nodes[each]
+        if labels is not None and (found := self._named(labels)):
+            self._on_node[name] = found
+        self._masks = None
+
+    def _named(self, labels: Mapping[str, str]) -> tuple[str, ...]:
         found: dict[str, None] = {}
-        for layer in self._layers.values():
-            name = _name_on(layer, labels)
-            if name and layer.label and name not in self._seen:
-                if len(self._seen) >= MOST_VALUES:
+        for layer in self._matching(labels):
+            name = layer.name
+            if layer.label:
+                name = f"{name}/{labels[layer.label]}"
+                if name not in self._nodes and len(self._nodes) >= MOST_VALUES:
                     continue
-                self._seen[name] = None
-            if name:
-                found[name] = None
-                above = self._layers.get(layer.parent)
-                while above is not None and above.name not in found:
-                    found[above.name] = None
-                    above = self._layers.get(above.parent)
+                self._nodes[name] += 1
+            found[name] = None
+            above = self._layers.get(layer.parent)
+            while above is not None and above.name not in found:
+                found[above.name] = None
+                above = self._layers.get(above.parent)
         return tuple(found)
+
+    def _matching(self, labels: Mapping[str, str]) -> Iterator[CountedLayer]:
+        """In the order of the object."""
+        found: list[tuple[int, CountedLayer]] = []
+        for key, by_value in self._by_label.items():
+            value = labels.get(key)
+            if value is not None:
+                found += by_value.get(None, ())
+                found += by_value.get(value, ())
+        return (layer for _, layer in sorted(found, key=_place) if _covers(layer, labels))
 
     def masks(self, cluster: "Cluster") -> dict[str, NodeMask]:
         """The rows of each layer that has any."""
         size = cluster.columns.size
         if self._masks is None or any(len(mask) != size for mask in self._masks.values()):
-            self._masks = {}
-            for row in cluster.row_of.values():
-                for name in self.covering(cluster.node_at(row).labels):
-                    if name not in self._masks:
-                        self._masks[name] = np.zeros(size, dtype=np.bool_)
-                    self._masks[name][row] = True
+            rows: dict[str, list[int]] = {}
+            for node, names in self._on_node.items():
+                for name in names:
+                    rows.setdefault(name, []).append(cluster.row_of[node])
+            self._masks = {name: np.zeros(size, dtype=np.bool_) for name in rows}
+            for name, found in rows.items():
+                self._masks[name][found] = True
         return self._masks
 
-    def forget_masks(self) -> None:
-        self._masks = None
+
+def _place(each: tuple[int, CountedLayer]) -> int:
+    return each[0]
 
 
-def _name_on(layer: CountedLayer, labels: Mapping[str, str]) -> str:
-    """Its name on a node with these labels; empty if it does not cover the node."""
-    if any(labels.get(key) != value for key, value in layer.selector):
-        return ""
-    if not layer.label:
-        return layer.name if layer.selector else ""
-    value = labels.get(layer.label, "")
-    return f"{layer.name}/{value}" if value else ""
+def _covers(layer: CountedLayer, labels: Mapping[str, str]) -> bool:
+    if layer.label and not labels.get(layer.label):
+        return False
+    return all(labels.get(key) == value for key, value in layer.selector)

@@ -115,9 +115,14 @@ class CountedResources:
                 return None
         if self._placements[pod.scheduler].fits(pod):
             return None
-        layered = [(book, n) for book, n in self.books.needs(pod) if book.spec.layers]
-        book, amount = layered[0] if layered else next(iter(self.books.needs(pod)))
-        refusal = counted_messages.too_few_on_layers(book, amount, _key(book.spec.name))
+        needs = sorted(self.books.needs(pod), key=lambda each: not each[0].spec.layers)
+        book, amount = needs[0]
+        key = _key(book.spec.name)
+        if book.spec.layers:
+            refusal = counted_messages.too_few_on_layers(book, amount, key)
+        else:  # it depends on the model of its GPUs how much it needs
+            amount = self.books.least_beyond(book, pod)
+            refusal = counted_messages.too_few(book, amount, pod.namespace, key)
         return replace(refusal, woken_by=_NODES)
 
     def said_of_all(self, pod: Pod, refused: Refused) -> Refused:
