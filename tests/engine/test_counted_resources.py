@@ -10,6 +10,8 @@ from builders import SCHEDULER, a_node
 from fairlead.apps.config.profiles import built_in
 from fairlead.apps.run.counted_measures import expose_counted_of
 from fairlead.cluster import counted_layers
+from fairlead.cluster.counted_book import CountedBook
+from fairlead.engine import counted_statuses
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import CountedGone, CountedSeen, NodeGone, NodeSeen, PodSeen
 from fairlead.engine.instructions import Bind, CountedStatusChanged, Instruction
@@ -387,6 +389,25 @@ def test_use_outside_the_cluster_counts_until_it_is_too_old() -> None:
     assert world.statuses["solver"].message == (
         "use outside the cluster is not known; 1 are assumed"
     )
+
+
+def test_only_statuses_of_what_changed_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[str] = []
+
+    real = counted_statuses.status_of
+
+    def status_of(book: CountedBook) -> CountedStatus:
+        computed.append(book.spec.name)
+        return real(book)
+
+    monkeypatch.setattr(counted_statuses, "status_of", status_of)
+    world = CountedWorld(SOLVER, RACKS)
+    world.run_until(10)
+    computed.clear()
+    world.submit(*asking("one", ("solver", 1)))
+    world.run_until(20)
+    assert computed == ["solver"]
+    assert world.statuses["solver"].used == 1
 
 
 def test_a_number_from_the_future_is_not_known() -> None:

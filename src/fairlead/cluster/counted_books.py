@@ -4,122 +4,21 @@ What a pod holds is charged when its holding comes, within trials as well, and g
 goes. A bound pod keeps what its bind says that it was charged with.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fairlead.cluster import counted_gpus
 from fairlead.cluster.arrays import NodeMask
-from fairlead.cluster.counted_layers import CountedLayers
+from fairlead.cluster.counted_book import CountedBook, CountedCharge
 from fairlead.model.counted import CountedMode, CountedResource
 from fairlead.model.pods import Pod
 
 if TYPE_CHECKING:
     from fairlead.cluster.cluster import Cluster
     from fairlead.cluster.holdings import Holding
-
-
-@dataclass(frozen=True, slots=True)
-class CountedCharge:
-    """What one pod holds of one resource."""
-
-    amount: int
-    #: The part of it that the pod asked for; the rest is for its GPUs.
-    asked: int
-    layers: tuple[str, ...]
-    namespace: str
-
-
-class CountedBook:
-    """One resource."""
-
-    def __init__(self, spec: CountedResource) -> None:
-        self.spec = spec
-        self.layers = CountedLayers(spec)
-        self.charges: dict[str, CountedCharge] = {}
-        self.used = 0
-        self.by_layer: Counter[str] = Counter()
-        self.by_namespace: Counter[str] = Counter()
-        #: Grows when any of this changes.
-        self.version = 0
-        self._outside, self._includes_pods = 0, False
-        #: Whether use outside the cluster should be known, and is not.
-        self.is_stale = False
-
-    @property
-    def outside(self) -> int:
-        """What others than pods of the cluster use."""
-        return max(0, self._outside - self.used) if self._includes_pods else self._outside
-
-    def count_outside(
-        self, used: int, *, includes_pods: bool = False, is_stale: bool = False
-    ) -> None:
-        """So many are used by others; `includes_pods`: by pods of the cluster and by others."""
-        self._outside, self._includes_pods, self.is_stale = used, includes_pods, is_stale
-        self.version += 1
-
-    @property
-    def free(self) -> int | None:
-        """How many are left in all; below 0 if the count was lowered. None: layers limit it."""
-        total = self.spec.total
-        return None if total is None else total - self.outside - self.used
-
-    def left_on(self, layer: str) -> int:
-        return self.layers.count_of(layer) - self.by_layer[layer]
-
-    def add(self, uid: str, charge: CountedCharge) -> None:
-        self.charges[uid] = charge
-        self._change(charge, +1)
-
-    def take(self, uid: str) -> CountedCharge | None:
-        charge = self.charges.pop(uid, None)
-        if charge is not None:
-            self._change(charge, -1)
-        return charge
-
-    def adopt(self, before: "CountedBook") -> None:
-        """All pods hold what they held before, on the same layers."""
-        self.layers = before.layers
-        self.layers.renumber(self.spec)
-        self.charges, self.used = before.charges, before.used
-        self.by_layer, self.by_namespace = before.by_layer, before.by_namespace
-
-    def _change(self, charge: CountedCharge, sign: int) -> None:
-        amount = sign * charge.amount
-        self.version += 1
-        self.used += amount
-        self.by_namespace[charge.namespace] += amount
-        if not self.by_namespace[charge.namespace]:
-            del self.by_namespace[charge.namespace]
-        for layer in charge.layers:
-            self.by_layer[layer] += amount
-            if not self.by_layer[layer]:
-                del self.by_layer[layer]
-
-    def layers_for(self, node: str, amount: int) -> tuple[str, ...]:
-        """The layers that a pod on the node is charged on."""
-        covering = self.layers.covering(node)
-        if self.spec.mode is not CountedMode.ANY or not covering:
-            return covering
-        return (next((each for each in covering if self.left_on(each) >= amount), covering[0]),)
-
-    def rows(self, cluster: "Cluster", amount: int) -> NodeMask | None:
-        """Rows whose layers have so many left; None: all."""
-        if not self.spec.layers:
-            return None
-        masks = self.layers.masks(cluster)
-        if self.spec.mode is CountedMode.ANY:
-            found = cluster.nodes.none()
-            for layer, mask in masks.items():
-                if self.left_on(layer) >= amount:
-                    found |= mask
-            return found
-        full = [mask for layer, mask in masks.items() if self.left_on(layer) < amount]
-        return ~np.logical_or.reduce(full) if full else None
 
 
 #: Pods hold less of the resource than before.
@@ -174,6 +73,7 @@ class CountedBooks:
             if not book.spec.layers and not book.spec.per_gpu:
                 continue
             book.layers.put_node(node, found.labels if found else None)
+            book.version += 1
             for held in self._cluster.held_on(node):
                 before = book.take(held.pod.uid)
                 self._put(book, held, before)

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.counted_books import CountedBook, CountedBooks
+from fairlead.cluster.counted_book import CountedBook
+from fairlead.cluster.counted_books import CountedBooks
 from fairlead.engine import counted_messages
 from fairlead.engine.counted_statuses import CountedStatuses
 from fairlead.engine.instructions import Instruction

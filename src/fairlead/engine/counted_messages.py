@@ -6,7 +6,7 @@ Users of one namespace do not learn which others hold how many: these are one nu
 from heapq import nlargest
 
 from fairlead.cluster.aspects import NOTHING
-from fairlead.cluster.counted_books import CountedBook
+from fairlead.cluster.counted_book import CountedBook
 from fairlead.engine.reasons import (
     COUNTED_RESOURCE_NOT_ALLOWED,
     COUNTED_RESOURCE_NOT_FOUND,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from heapq import nsmallest
 
-from fairlead.cluster.counted_books import CountedBook
+from fairlead.cluster.counted_book import CountedBook
 from fairlead.engine.instructions import CountedStatusChanged, Instruction
 from fairlead.model.counted import CountedStatus
 
@@ -57,7 +57,10 @@ class CountedStatuses:
         made: list[Instruction] = []
         freed = [book.spec.name for book in books if self.refresh(book, now)]
         for book in books:
-            status, (_, before) = status_of(book), self._made.get(book.spec.name, (-1, None))
+            version, before = self._made.get(book.spec.name, (-1, None))
+            if version == book.version:
+                continue
+            status = status_of(book)
             self._made[book.spec.name] = book.version, status
             if status != before:
                 made.append(CountedStatusChanged(book.spec.name, status))

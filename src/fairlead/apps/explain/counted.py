@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fairlead.cluster.counted_books import CountedBook
+from fairlead.cluster.counted_book import CountedBook
 from fairlead.engine.engine import Engine
 from fairlead.engine.reasons import (
     COUNTED_RESOURCE_NOT_ALLOWED,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fairlead.cluster.counted_books import CountedBook
+from fairlead.cluster.counted_book import CountedBook
 from fairlead.engine.engine import Engine
 from fairlead.telemetry.metrics import Metrics, Reading
 
