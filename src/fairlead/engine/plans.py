@@ -6,6 +6,7 @@ after it may start now if it ends before that start, or where the planned unit f
 Without backfill nothing of this exists.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from math import isinf
@@ -44,6 +45,8 @@ from fairlead.queue.units import Unit
 
 #: What plans for all may cost (see `Work.spent`).
 _MOST_WORK = 200_000
+#: Units of one class that are looked at one after the other.
+_FEW = 64
 
 
 class Plans:
@@ -238,7 +241,7 @@ class Plans:
             self._book.move(limit.moved)
         relies = limit is None or not limit.plans
         if relies and any(self._book.comes_before(plan, entry) for plan in self._book):
-            self._overruns.started(entry.unit.pods, now)
+            self._overruns.started(entry.unit.pods, lambda: self._book.place_of(entry), now)
 
     def _know_run_time(self, entry: Entry) -> None:
         run_s = self._ends.run_s(entry.unit)
@@ -340,12 +343,25 @@ class Plans:
         longest_s = _run_s(first)
         entries = self._queue.all_of_class(first.equivalence_class)
         shorter = [entry for entry in entries if _run_s(entry) < longest_s]
-        for entry in sorted(shorter, key=self._book.ranks.rank_of):
+        if len(shorter) > _FEW:
+            shorter = self._short_enough(shorter, refused, now)
+        for entry in nsmallest(_FEW, shorter, key=self._book.ranks.rank_of):
             if _run_s(entry) < longest_s:
                 if self._may_start(entry, now, refused):
                     return entry
                 longest_s = _run_s(entry)
         return None
+
+    def _short_enough(
+        self, entries: Sequence[Entry], refused: set[object], now: float
+    ) -> list[Entry]:
+        """Of many units of a class, those that run no longer than the longest that may start."""
+        by_time = sorted({_run_s(entry): entry for entry in entries}.items())
+        found = bisect_left(
+            by_time, 1, key=lambda each: not self._may_start(each[1], now, refused)
+        )  # fmt: skip
+        longest_s = by_time[found - 1][0] if found else 0.0
+        return [entry for entry in entries if found and _run_s(entry) <= longest_s]
 
     def _may_start(self, entry: Entry, now: float, refused: set[object]) -> bool:
         """`refused`: what units of its class must leave free, and cannot."""

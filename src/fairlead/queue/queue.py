@@ -448,7 +448,7 @@ class SchedulingQueue:
         together = self._waiting.get(class_)
         return together.first if together else None
 
-    def first_of_classes(self) -> Iterable[Entry]:
+    def first_of_classes(self) -> list[Entry]:
         """The first unit of each class that waits."""
         return [together.first for together in self._waiting.values()]
 

@@ -57,8 +57,8 @@ class Ends:
         self._run_times = run_times
         self._terms = terms
         self._utc_s = utc_s
-        #: Whether a pod is evicted for a planned unit, since it runs longer than it said.
-        self.has_overrun: Callable[[str, float], bool] = lambda _uid, _now: False
+        #: Whether a pod is evicted for the unit of another pod, since it runs longer than it said.
+        self.has_overrun: Callable[[str, str, float], bool] = lambda _uid, _planned, _now: False
 
     def of(self, held: Holding, now: float, planned: Pod | None = None) -> PodEnd | None:
         """None: it does not end, as far as is known.
@@ -66,7 +66,7 @@ class Ends:
         `planned`: a pod of the unit whose start is planned; fillers end when it needs their room.
         """
         pod = held.pod
-        if planned is not None and self.has_overrun(pod.uid, now):
+        if planned is not None and self.has_overrun(pod.uid, planned.uid, now):
             return PodEnd(now, bounded=True)
         if pod.deleting or (planned is not None and self.yields(pod, planned)):
             return PodEnd(now, bounded=True)

@@ -28,6 +28,10 @@ from fairlead.queue.units import Unit
 _MOST_WORK = 60_000
 #: Until a unit is planned again for which there was no start.
 _NO_PLAN_S = 30.0
+#: Classes of units that are looked at at once for the first one that has waited, and seconds until
+#: more of them are, for each.
+_MOST_CLASSES = 512
+_LOOK_S = 1e-4
 #: Units for which there was no start, at most; and units beyond the depth that are looked at.
 _MOST_PAUSES = 1024
 _MOST_LOOKED = 32
@@ -41,6 +45,25 @@ class PlanScope:
     candidates: Candidates
     #: The last one that was made, if there is at most one.
     last: Plan | None = None
+    #: First units of classes that are still to be looked at, the first of those that were, and when
+    #: the next ones are: after so long for each.
+    unseen: Sequence[Entry] = ()
+    head: Entry | None = None
+    look_s: float = -inf
+    pause_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StartedPlace:
+    """Of a unit that started: its scope, its rank there, and its place among all units."""
+
+    book: "PlanBook"
+    scope: tuple[str, BackfillMode]
+    rank: UnitKey
+    order: UnitKey
+
+    def is_after(self, uid: str) -> bool:
+        return self.book.is_before(uid, self)
 
 
 class PlanBook:
@@ -96,6 +119,22 @@ class PlanBook:
         if self.scope_of(plan.entry.unit) is self.scope_of(entry.unit):
             return plan.rank < self.ranks.rank_of(entry)
         return plan.order < self.ranks.order_of(entry)
+
+    def place_of(self, entry: Entry) -> "StartedPlace":
+        """Its place in the order, before it starts."""
+        ranks = self.ranks
+        return StartedPlace(
+            self, self._mode_of(entry.unit), ranks.rank_of(entry), ranks.order_of(entry)
+        )
+
+    def is_before(self, uid: str, place: "StartedPlace") -> bool:
+        """Whether the waiting unit with this pod comes before the place."""
+        entry = self._queue.get(uid)
+        if entry is None:
+            return False
+        if self._mode_of(entry.unit) == place.scope:
+            return self.ranks.rank_of(entry) < place.rank
+        return self.ranks.order_of(entry) < place.order
 
     def scope_of(self, unit: Unit) -> PlanScope:
         key, mode = self._mode_of(unit)
@@ -299,13 +338,17 @@ class PlanBook:
         """
         changed = False
         for scope in self._scopes.values():
-            if scope.mode is BackfillMode.SHORT_FIRST and self._has_free_gpus():
+            if scope.mode is not BackfillMode.SHORT_FIRST:
+                continue
+            if self._has_free_gpus():
                 changed |= self._lead(scope, entry, now)
+            else:
+                scope.unseen = ()
         return changed
 
     def _lead(self, scope: PlanScope, before: Entry | None, now: float) -> bool:
         current = self._plan_of(scope)
-        head = min(self._able(scope, now), key=self.ranks.rank_of, default=None)
+        head = self._head(scope, now)
         if head is None or (current and head is current.entry) or not self._planner.is_ready(now):
             return False
         if before is not None and not self._is_before(head, before):
@@ -334,17 +377,43 @@ class PlanBook:
             scope = self.scope_of(plan.entry.unit)
             if scope.mode is not BackfillMode.SHORT_FIRST or plan.entry.pool is not Pool.WAITING:
                 continue
-            if plan.entry not in self._able(scope, now):
+            if not self._is_able(plan.entry, scope, now):
                 self._plans = [each for each in self._plans if each is not plan]
 
     def _plan_of(self, scope: PlanScope) -> Plan | None:
         return next((p for p in self._plans if self.scope_of(p.entry.unit) is scope), None)
 
-    def _able(self, scope: PlanScope, now: float) -> list[Entry]:
-        """The first units of each class that have waited for long enough."""
-        firsts = (self.first_of_class(entry) for entry in self._queue.first_of_classes())
-        waiting = (entry for entry in firsts if self.scope_of(entry.unit) is scope)
-        return [entry for entry in waiting if self._may_lead(entry, scope.mode.rule, now)]
+    def _head(self, scope: PlanScope, now: float) -> Entry | None:
+        """The first unit that has waited for long enough; None: none, or not all were looked at.
+
+        Users decide how many classes there are: many of them are looked at over several turns.
+        """
+        if now < scope.look_s:
+            return None
+        if not scope.unseen:
+            scope.unseen, scope.head = self._queue.first_of_classes(), None
+            scope.pause_s = _LOOK_S if len(scope.unseen) > _MOST_CLASSES else 0.0
+        some, scope.unseen = scope.unseen[:_MOST_CLASSES], scope.unseen[_MOST_CLASSES:]
+        scope.look_s = now + len(some) * scope.pause_s
+        able = [entry for entry in some if entry.pool is Pool.WAITING]
+        able = [entry for entry in map(self.first_of_class, able) if self._leads(entry, scope, now)]
+        if scope.head is not None and self._leads(scope.head, scope, now):
+            able.append(scope.head)
+        scope.head = min(able, key=self.ranks.rank_of, default=None)
+        return None if scope.unseen else scope.head
+
+    def _is_able(self, entry: Entry, scope: PlanScope, now: float) -> bool:
+        """Whether it is the first unit of its class, and has waited for long enough."""
+        class_ = entry.equivalence_class
+        first = None if class_ is None else self._queue.first_of_class(class_)
+        if first is None or self.first_of_class(first) is not entry:
+            return False
+        return self._leads(entry, scope, now)
+
+    def _leads(self, entry: Entry, scope: PlanScope, now: float) -> bool:
+        if entry.pool is not Pool.WAITING or self.scope_of(entry.unit) is not scope:
+            return False
+        return self._may_lead(entry, scope.mode.rule, now)
 
     def _may_lead(self, entry: Entry, rule: StartTerms, now: float) -> bool:
         if entry.run_s is None or not rule.has_waited(now - entry.first_queued_s, entry.run_s):
@@ -418,16 +487,16 @@ class PlanBook:
     # -- what time brings about --------------------------------------------------------------
 
     def due_s(self) -> float | None:
-        """When a unit is to start, or is late."""
+        """When a unit is to start, or is late, or more classes are looked at."""
         if self._is_due:
             return 0.0  # at once
-        if not self._plans:
-            return None
         late_s, hold_s = self._patience_s, self._terms.hold_s
-        return min(
+        times = [scope.look_s for scope in self._scopes.values() if scope.unseen]
+        times += [
             min(plan.start_s + late_s if plan.called else plan.start_s, plan.held_until_s(hold_s))
             for plan in self._plans
-        )
+        ]
+        return min(times, default=None)
 
 
 def _by_run_time(entry: Entry) -> tuple[float, float]:
