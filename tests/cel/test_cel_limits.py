@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.cel import CelCompileError, CelCostError, CelError, compile_expression, device_input
+from fairlead.cel.arithmetic import comparison_cost
 from fairlead.cel.program import DEEPEST, LONGEST
 
 DEVICE = device_input("d.example.com", {"a": "x" * 64, "n": 7}, {"memory": "1Gi"})
@@ -139,3 +140,9 @@ def test_any_tokens_are_an_answer_or_an_error_of_ours(tokens: list[str]) -> None
 def _ask(text: str) -> None:
     with contextlib.suppress(CelError):
         assert compile_expression(text).evaluate(DEVICE) in (True, False)
+
+
+def test_a_comparison_reads_no_more_than_is_allowed() -> None:
+    many = [["x" * 10] * 1000] * 1000
+    assert comparison_cost(many, many, 100) == 102
+    assert comparison_cost(many, ["x"], 100) == 2

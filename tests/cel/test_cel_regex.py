@@ -75,3 +75,10 @@ def test_what_python_writes_differently(pattern: str, text: str, found: list[str
 def test_what_re2_refuses_or_this_has_not_is_refused(pattern: str) -> None:
     with pytest.raises(CelEvaluationError, match="error parsing regexp: "):
         compiled(pattern)
+
+
+def test_states_are_charged_for_before_many_are_looked_at() -> None:
+    charged: list[int] = []
+    assert compiled("(a?){300}b").first("", 0, charged.append) is None
+    assert sum(charged) > 200
+    assert max(charged) < 20

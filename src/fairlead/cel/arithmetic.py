@@ -45,15 +45,16 @@ def operator_error(name: str, kinds: list[str]) -> str:
     return "no such overload" if has else f"no such overload: {name}"
 
 
-def comparison_cost(left: Value, right: Value) -> int:
-    """By the smaller of both; lists and maps by all that they contain."""
-    return 1 + min(_weight(left), _weight(right)) // 10
+def comparison_cost(left: Value, right: Value, allowed: int) -> int:
+    """By the smaller of both; lists and maps by all that they contain, until it is not allowed."""
+    enough = 10 * (allowed + 1)
+    return 1 + min(_weight(left, enough), _weight(right, enough)) // 10
 
 
-def _weight(value: Value) -> int:
-    """Without recursion; values are bounded by the cost of making them."""
+def _weight(value: Value, enough: int) -> int:
+    """Without recursion; all that is more than enough is not looked at."""
     total, below = 0, [value]
-    while below:
+    while below and total < enough:
         each = below.pop()
         if isinstance(each, (str, bytes)):
             total += len(each)

@@ -216,7 +216,7 @@ def _optional_index(operand: Runner, key: Runner) -> Runner:
 def _equal(left: Runner, right: Runner) -> Runner:
     def run(evaluation: Evaluation) -> Value:
         one, other = left(evaluation), right(evaluation)
-        evaluation.charge(arithmetic.comparison_cost(one, other))
+        evaluation.charge(arithmetic.comparison_cost(one, other, evaluation.left))
         return equal(one, other)
 
     return run
@@ -225,7 +225,7 @@ def _equal(left: Runner, right: Runner) -> Runner:
 def _not_equal(left: Runner, right: Runner) -> Runner:
     def run(evaluation: Evaluation) -> Value:
         one, other = left(evaluation), right(evaluation)
-        evaluation.charge(arithmetic.comparison_cost(one, other))
+        evaluation.charge(arithmetic.comparison_cost(one, other, evaluation.left))
         return not same(one, other)
 
     return run
@@ -239,7 +239,9 @@ def _contained(left: Runner, right: Runner) -> Runner:
             return map_key(value) in within
         if not isinstance(within, list):
             raise no_such_overload()
-        evaluation.charge(1 + arithmetic.comparison_cost(value, within) + len(within))
+        evaluation.charge(
+            1 + arithmetic.comparison_cost(value, within, evaluation.left) + len(within)
+        )
         return any(same(value, each) for each in within)
 
     return run

@@ -89,13 +89,13 @@ def _max(_: Evaluation, items: list[Value]) -> Value:
 
 @computes("list(A)::indexOf(A) -> int")
 def _index_in(evaluation: Evaluation, items: list[Value], item: Value) -> int:
-    evaluation.charge(comparison_cost(items, items))
+    evaluation.charge(comparison_cost(items, items, evaluation.left))
     return next((index for index, each in enumerate(items) if same(each, item)), -1)
 
 
 @computes("list(A)::lastIndexOf(A) -> int")
 def _last_index_in(evaluation: Evaluation, items: list[Value], item: Value) -> int:
-    evaluation.charge(comparison_cost(items, items))
+    evaluation.charge(comparison_cost(items, items, evaluation.left))
     found = [index for index, each in enumerate(items) if same(each, item)]
     return found[-1] if found else -1
 
@@ -105,7 +105,7 @@ def _includes(evaluation: Evaluation, value: Value, wanted: Value) -> bool:
     """Kubernetes has this for attributes that are lists; it takes single values, too."""
     if not isinstance(value, list):
         return same(value, wanted)
-    evaluation.charge(comparison_cost(value, value))
+    evaluation.charge(comparison_cost(value, value, evaluation.left))
     if any(same(item, wanted) for item in value[:_INCLUDED]):
         return True
     if len(value) > _INCLUDED:
@@ -141,7 +141,7 @@ def _flatten(evaluation: Evaluation, items: list[Value], level: int = 1) -> list
 
 @computes("list(A)::distinct() -> list(A)")
 def _distinct(evaluation: Evaluation, items: list[Value]) -> list[Value]:
-    evaluation.charge(len(items) * comparison_cost(items, items))
+    evaluation.charge(len(items) * comparison_cost(items, items, evaluation.left))
     found: list[Value] = []
     for item in items:
         if not any(same(each, item) for each in found):
@@ -161,7 +161,7 @@ def _range(evaluation: Evaluation, count: int) -> list[int]:
 
 
 def _holds(evaluation: Evaluation, items: list[Value], others: list[Value]) -> bool:
-    evaluation.charge(len(others) * comparison_cost(items, items))
+    evaluation.charge(len(others) * comparison_cost(items, items, evaluation.left))
     return all(any(same(item, each) for item in items) for each in others)
 
 
@@ -177,5 +177,5 @@ def _set_equivalent(evaluation: Evaluation, items: list[Value], others: list[Val
 
 @computes("sets.intersects(list(A), list(A)) -> bool")
 def _set_intersects(evaluation: Evaluation, items: list[Value], others: list[Value]) -> bool:
-    evaluation.charge(len(others) * comparison_cost(items, items))
+    evaluation.charge(len(others) * comparison_cost(items, items, evaluation.left))
     return any(same(item, each) for item in items for each in others)

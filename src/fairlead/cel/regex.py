@@ -11,6 +11,8 @@ from fairlead.cel.regex_syntax import program_of
 
 Charge = Callable[[int], None]
 _Thread = tuple[int, int]
+#: States that are charged for at once; patterns have a thousand.
+_CHARGED = 32
 
 
 class Pattern(str):
@@ -51,6 +53,8 @@ class Pattern(str):
             if place in seen:
                 continue
             seen.add(place)
+            if not len(seen) % _CHARGED:
+                charge(_CHARGED // 2)
             kind, value, *other = self.program[place]
             if kind == "jump":
                 stack.append((value, begin))
@@ -61,7 +65,7 @@ class Pattern(str):
                     stack.append((place + 1, begin))
             else:
                 ready.append((place, begin))
-        charge(1 + len(seen) // 2)
+        charge(1 + len(seen) % _CHARGED // 2)
         return ready
 
     def all(self, text: str, limit: int, charge: Charge) -> list[tuple[int, int]]:
