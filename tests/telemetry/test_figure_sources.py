@@ -1,6 +1,7 @@
 """Feeds of prices that stop, jump, go negative or change their currency leave nodes neutral."""
 
 import json
+import math
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,8 +17,9 @@ from fairlead.apps.run.node_figures import FigureFeed
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.events import Event, FiguresSeen
 from fairlead.model.errors import ConfigError
-from fairlead.model.node_figures import Figure
+from fairlead.model.node_figures import NAME, Figure, FigureRule
 from fairlead.model.nodes import Node
+from fairlead.telemetry.figures.checking import FigureCheck
 from fairlead.telemetry.figures.figure_sources import FigurePlan
 
 TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
@@ -111,6 +113,14 @@ async def test_an_impossible_price_leaves_its_node_neutral_and_says_so(bad: str,
         said[0] = by_node(a="1.6", b="3", c="5")
         assert await world.prices(120.0) == [1.6, 3.0, 5.0]
         assert world.problem == ""
+
+
+def test_a_corrected_price_of_a_sheet_that_does_not_age_is_used_after_a_while() -> None:
+    check, rule = FigureCheck(math.inf), FigureRule(((NAME, "a"),), 0.0)
+    check.used([(rule, "0.003")], 0.0)
+    assert check.used([(rule, "3.9")], 60.0)[1] == {"jump": 1}
+    (used,), rejected = check.used([(rule, "3.9")], 660.0)
+    assert (used.figure, not rejected) == (3.9, True)
 
 
 async def test_a_new_level_of_prices_is_accepted_when_the_old_one_is_too_old() -> None:

@@ -12,6 +12,8 @@ from dataclasses import replace
 from fairlead.model.node_figures import HIGHEST, FigureRule
 
 _JUMP = 1000.0
+#: Of figures that do not age, such as those of a price sheet: a corrected one is used after this.
+_AGE_S = 600.0
 #: Rules of one source; beyond that the rest is left out.
 MOST_RULES = 50_000
 
@@ -22,7 +24,7 @@ class FigureCheck:
     """One for each source."""
 
     def __init__(self, max_age_s: float) -> None:
-        self._max_age_s = max_age_s
+        self._max_age_s = max_age_s if math.isfinite(max_age_s) else _AGE_S
         #: The figure that was last used, and when.
         self._last: dict[_Key, tuple[float, float]] = {}
 
