@@ -7,6 +7,7 @@ import pytest
 
 from builders import SCHEDULER, a_node, a_pod, a_taint, an_engine, decide, see
 from fairlead.apps.config.profiles import aiming, built_in
+from fairlead.engine import goal_waits
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import FiguresSeen, NodeSeen, PodGone
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict, Instruction
@@ -161,6 +162,45 @@ def test_a_gang_waits_whole_and_then_takes_what_there_is() -> None:
     assert sorted(bind.node for bind in world.binds.values()) == ["a", "b"]
 
 
+def test_a_pod_that_does_not_ask_for_spot_any_more_takes_any_node() -> None:
+    engine = an_engine(a_node("a", gpus=1))
+    see(engine, waiting(3600.0))
+    assert failures(decide(engine))[0].reason == WAITING_FOR_BETTER_PLACE
+    see(engine, a_pod("q", gpus=1, node="a"), now=1.0)
+    see(engine, a_pod("p", gpus=1), now=2.0)
+    decide(engine, now=2.0)
+    engine.handle(NodeSeen(a_node("b", gpus=1)), now=20.0)
+    assert binds(decide(engine, now=20.0)) == {"p": "b"}
+
+
+def test_pods_that_are_gone_leave_no_waits() -> None:
+    engine = an_engine(a_node("a", gpus=1))
+    for number in range(1000):
+        pod = waiting(3600.0, f"p{number}")
+        see(engine, pod, now=1.0)
+        decide(engine, now=1.0)
+        engine.handle(PodGone(pod), now=1.0)
+    waits = engine._requeuer.goal_waits
+    assert len(waits._waits) < 100
+    assert len(waits._heap) < 100
+
+
+def test_many_waits_that_end_at_once_end_over_several_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(goal_waits, "_AT_ONCE", 2)
+    engine = an_engine(a_node("a", gpus=8))
+    for number in range(5):
+        see(engine, waiting(60.0, f"p{number}"))
+    decide(engine)
+    for _ in range(3):
+        assert engine.wake_at_s() is not None
+        assert engine._requeuer.goal_waits.due_s() == 60.0
+        engine.tend(now=60.0)
+    assert engine._requeuer.goal_waits.due_s() is None
+    assert len(binds(decide(engine, now=75.0))) == 5
+
+
 def limited(engine_nodes: Sequence[Node], at_most: float = 2.0) -> Engine:
     level = GoalLevel(((PodCost(), 1.0),), at_most=at_most, patience_s=60.0)
     engine = Engine({SCHEDULER: aiming(built_in(SCHEDULER), Goals((level,)))})
@@ -184,6 +224,20 @@ def test_a_goal_with_a_patience_waits_for_a_price_and_then_takes_the_best() -> N
     assert "a node with Cost of at most 2 money/h" in failure.message
     engine.tend(now=60.0)
     assert binds(decide(engine, now=75.0)) == {"p": "b"}
+
+
+def test_a_gang_waits_for_a_price_of_all_its_nodes() -> None:
+    engine = limited([a_node("a", gpus=2), a_node("b", gpus=2)])
+    priced(engine, a=1.0, b=8.0)
+    world = GangWorld(engine)
+    world.create(*a_gang("job", 4))
+    world.decide_all()
+    assert not world.binds
+    assert {each.reason for each in world.failures.values()} == {WAITING_FOR_BETTER_PLACE}
+    priced(engine, a=1.0, b=3.0)
+    world.now = 20.0
+    world.decide_all()
+    assert len(world.binds) == 4
 
 
 def test_a_price_that_falls_ends_the_wait_and_other_changes_do_not() -> None:

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import inf
 
+import numpy as np
+
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.engine.reasons import WAITING_FOR_BETTER_PLACE
-from fairlead.model.pods import Pod
+from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.place import Placement
 from fairlead.plugins.goals import GoalLevel
 from fairlead.queue.entries import Entry, Pool
@@ -24,6 +26,8 @@ from fairlead.queue.units import Unit
 
 #: Times that are kept without a look at whether they still matter.
 _FEW = 64
+#: Times that are looked at in one turn.
+_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +86,25 @@ class GoalWaits:
     ) -> tuple[GoalLevel, ...]:  # fmt: skip
         """Levels of goals that some pod would exceed, and that there is still time for."""
         found: dict[GoalLevel, None] = {}
-        for pod, row in rows:
-            placement = self._placements[pod.scheduler]
+        for (placement, request), at in self._alike(rows).items():
+            nodes = Nodes(self._cluster.columns, np.unique(at))
             for level in placement.limited_levels:
                 if waited_s < level.patience_s and level not in found:
-                    node = Nodes(self._cluster.columns, slice(row, row + 1))
-                    counted = float(level.total(placement.request(pod), node)[0])
+                    counted = level.total(request, nodes).max()
                     if level.at_most is not None and counted > level.at_most:
                         found[level] = None
         return tuple(found)
+
+    def _alike(
+        self, rows: Iterable[tuple[Pod, int]]
+    ) -> dict[tuple[Placement, PodRequest], list[int]]:
+        """The rows of pods that ask for the same."""
+        found: dict[tuple[Placement, PodRequest], list[int]] = {}
+        for pod, row in rows:
+            placement = self._placements[pod.scheduler]
+            if placement.limited_levels:
+                found.setdefault((placement, placement.request(pod)), []).append(row)
+        return found
 
     def _is_nominated(self, pods: Iterable[Pod]) -> bool:
         """Others were evicted for it: it takes the room that they leave."""
@@ -102,7 +116,8 @@ class GoalWaits:
         self._waits[key] = wait
         if before is None or before.until_s != wait.until_s:
             heappush(self._heap, (wait.until_s, key))
-        if len(self._heap) > 2 * len(self._waits) + _FEW:
+        most = min(len(self._waits), len(self._queue.entries()))
+        if len(self._heap) > 2 * most + _FEW:
             self._forget()
 
     def _forget(self) -> None:
@@ -115,12 +130,13 @@ class GoalWaits:
         return self._queue.gang(key) or self._queue.get(key)
 
     def is_waiting(self, unit: Unit) -> bool:
-        return unit.key in self._waits
+        """Its pod may have been edited since."""
+        return unit.key in self._waits and self.may_wait(unit.pod)
 
     def open_rows(self, unit: Unit) -> NodeMask | None:
         """The rows that could end its wait before its time; None: it does not wait."""
         wait = self._waits.get(unit.key)
-        if wait is None:
+        if wait is None or not self.may_wait(unit.pod):
             return None
         nodes = self._cluster.nodes
         rows: NodeMask = nodes.spot() if wait.spot else nodes.all()
@@ -137,7 +153,9 @@ class GoalWaits:
 
     def tend(self, now: float) -> None:
         """Lets units try again whose patience has ended."""
-        while self._heap and self._heap[0][0] <= now:
+        for _ in range(_AT_ONCE):
+            if not self._heap or self._heap[0][0] > now:
+                break
             until_s, key = heappop(self._heap)
             wait = self._waits.get(key)
             if wait is None or wait.until_s != until_s:
