@@ -17,16 +17,15 @@ class Binds:
         """The bind, or why it cannot be written."""
         inventory = self._cluster.inventory_of(node) if grant else None
         data = self._encode(pod, node, grant, inventory)
+        counted = self._counted(pod) if pod.counted is not None else ""
         return data.problem or Bind(
-            pod, node, data.annotations, grant, data.lock, self._queue_of(pod), self._counted(pod)
+            pod, node, data.annotations, grant, data.lock, self._queue_of(pod), counted
         )
 
     def _counted(self, pod: Pod) -> str:
         """The counted resources that the pod is charged with."""
         books = self._cluster.counted
-        if books is None or pod.counted is None:
-            return ""
-        return written_charges(dict(books.charges_of(pod.uid)))
+        return written_charges(dict(books.charges_of(pod.uid))) if books is not None else ""
 
     def _queue_of(self, pod: Pod) -> str:
         """The queue that the pod is counted for."""

@@ -426,7 +426,7 @@ class Engine:
         made = [*self._gangs.tend(now), *self.queues.tend(now, wall_s)]
         if self.plans.advance or self.plans.is_enabled:
             made += self.plans.tend(now)
-        if self.counted.is_active:
+        if self.cluster.counted is not None:
             made += self.counted.tend(now)
         if not self._gangs.has_more:
             made += self._consolidation.tend(now, wall_s)
@@ -667,7 +667,7 @@ class Engine:
                 verdict = place(pod, placement, limit, now, evicts=not queued)
             if isinstance(verdict, QuotaRefusal):
                 return self._await_quota(entry, verdict, now)
-            if self.counted.is_active and isinstance(verdict, Refused):
+            if self.cluster.counted is not None and isinstance(verdict, Refused):
                 if beyond := self._requeuer.beyond_quota(pod, verdict):
                     return self._await_quota(entry, beyond, now)
                 verdict = self.counted.said_of_all(pod, verdict)

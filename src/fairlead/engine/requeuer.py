@@ -319,7 +319,9 @@ class Requeuer:
         """
         if self.counted is not None and (refusal := self.counted.beyond(pod, placed)):
             return refusal
-        return None if isinstance(placed, Refused) else self.beyond_queue(pod, placed)
+        if self._quota is None or isinstance(placed, Refused):
+            return None
+        return self.beyond_queue(pod, placed)
 
     def beyond_queue(self, pod: Pod, placed: Placed | None = None) -> QuotaRefusal | None:
         """The same by its queue alone."""
