@@ -287,6 +287,10 @@ def test_gpus_of_models_that_are_not_listed_are_free() -> None:
     assert sorted(world.racks("p0", "p1", "p2")) == list("abb")
     assert world.failures["p3"].reason == WAITING_FOR_COUNTED_RESOURCE
     assert "700 requested, 0 of 700 free" in world.failures["p3"].message
+    world.count(replace(power, total=0))
+    world.end(next(name for name in ("p0", "p1", "p2") if world.racks(name) == "b"))
+    world.work()
+    assert world.racks("p3") == "b"
 
 
 def test_models_that_cost_nothing_leave_the_others_to_wait() -> None:
@@ -298,6 +302,24 @@ def test_models_that_cost_nothing_leave_the_others_to_wait() -> None:
     reasons = {world.failures[name].reason for name in ("two", "gang-0")}
     assert reasons == {WAITING_FOR_COUNTED_RESOURCE}
     assert "400 requested, 0 of 400 free" in world.failures["two"].message
+
+
+def test_thousands_of_layers_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [a_gpu_node(f"n{at}", gpus=8, labels={"rack": f"r{at}"}) for at in range(20)]
+    rack = CountedLayer("rack", 100, label="rack")
+    world = CountedWorld(CountedResource("power", layers=(rack,), per_gpu=(("*", 1),)), nodes=nodes)
+    world.submit(*a_job("first", 1, None))
+    looked: list[str] = []
+    real = CountedBook.left_on
+
+    def left_on(book: CountedBook, layer: str) -> int:
+        looked.append(layer)
+        return real(book, layer)
+
+    monkeypatch.setattr(CountedBook, "left_on", left_on)
+    world.submit(*(pod for at in range(10) for pod in a_job(f"p{at}", 1, None)))
+    assert all(world.runs(f"p{at}") for at in range(10))
+    assert len(looked) <= 10 * 4
 
 
 ROOM = [a_node("n1", gpus=8, labels={"room": "1"})]
@@ -458,6 +480,11 @@ def test_the_books_are_right_after_any_of_it(mode: CountedMode) -> None:
         elif draw < 0.9 and world.pods:
             world.end(world.pods[rng.choice(list(world.pods))].name)
             world.work()
+        elif draw < 0.95:
+            node = rng.choice(("a1", "a2", "b1"))
+            if not any(pod.node == node for pod in world.pods.values()):
+                labels = {"rack": rng.choice("abc")}
+                world.tell(NodeSeen(a_node(node, gpus=4, labels=labels)))
         else:
             world.restarted(spec)
         held = [pod.counted for pod in world.pods.values() if pod.node]
@@ -465,6 +492,19 @@ def test_the_books_are_right_after_any_of_it(mode: CountedMode) -> None:
         assert world.engine.cluster.counted
         book = world.engine.cluster.counted.books["solver"]
         assert all(book.left_on(name) >= 0 for name in book.layers.known())
+        assert_rows_are_those_of_a_new_book(world, book)
+
+
+def assert_rows_are_those_of_a_new_book(world: CountedWorld, book: CountedBook) -> None:
+    cluster, new = world.engine.cluster, CountedBook(book.spec)
+    for name, row in cluster.row_of.items():
+        new.put_node(name, cluster.node_at(row).labels)
+    for uid, charge in book.charges.items():
+        new.add(uid, charge)
+    for amount in range(1, 8):
+        found, expected = book.rows(cluster, amount), new.rows(cluster, amount)
+        assert (found is None) == (expected is None)
+        assert found is None or expected is None or found.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("text", ["solver=2", "a=1,b=20@east", "a=1@rack"])

@@ -1,17 +1,22 @@
 """One counted resource: what each pod holds of it, on which layers, and how much is left."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster import counted_gpus
+from fairlead.cluster.arrays import NodeMask, PerNode
 from fairlead.cluster.counted_layers import CountedLayers
 from fairlead.model.counted import CountedMode, CountedResource
 
 if TYPE_CHECKING:
     from fairlead.cluster.cluster import Cluster
+
+#: Amounts for which layers are kept that have less left.
+_MOST_AMOUNTS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,9 @@ class CountedBook:
         self._outside, self._includes_pods = 0, False
         #: Whether use outside the cluster should be known, and is not.
         self.is_stale = False
+        #: By amount that pods need, the layers that have less left.
+        self._short: dict[int, set[str]] = {}
+        self._by_gpu: tuple[PerNode, list[int]] | None = None
 
     @property
     def outside(self) -> int:
@@ -91,6 +99,8 @@ class CountedBook:
             self.by_layer[layer] += amount
             if not self.by_layer[layer]:
                 del self.by_layer[layer]
+            for needed, short in self._short.items():
+                (short.add if self.left_on(layer) < needed else short.discard)(layer)
 
     def layers_for(self, node: str, amount: int) -> tuple[str, ...]:
         """The layers that a pod on the node is charged on."""
@@ -103,12 +113,35 @@ class CountedBook:
         """Rows whose layers have so many left; None: all."""
         if not self.spec.layers:
             return None
-        masks = self.layers.masks(cluster)
+        short, masks = self._short_of(amount), self.layers.masks(cluster)
         if self.spec.mode is CountedMode.ANY:
             found = cluster.nodes.none()
             for layer, mask in masks.items():
-                if self.left_on(layer) >= amount:
+                if layer not in short:
                     found |= mask
             return found
-        full = [mask for layer, mask in masks.items() if self.left_on(layer) < amount]
+        full = [masks[layer] for layer in short if layer in masks]
         return ~np.logical_or.reduce(full) if full else None
+
+    def _short_of(self, amount: int) -> set[str]:
+        """Kept, since there may be thousands of layers, and few change with a decision."""
+        if amount not in self._short:
+            if len(self._short) >= _MOST_AMOUNTS:
+                self._short.clear()
+            names = self.layers.known()
+            self._short[amount] = {name for name in names if self.left_on(name) < amount}
+        return self._short[amount]
+
+    def by_gpu(self, cluster: "Cluster") -> tuple[PerNode, list[int]]:
+        """What one GPU of each row is charged for, and all such amounts."""
+        if self._by_gpu is None or len(self._by_gpu[0]) != cluster.columns.size:
+            found = counted_gpus.by_row(cluster, self.spec.per_gpu)
+            self._by_gpu = found, np.unique(found).tolist()
+        return self._by_gpu
+
+    def put_node(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """The node came, or has other labels or GPUs than before; None: it is gone."""
+        self.layers.put_node(name, labels)
+        self._short.clear()
+        self._by_gpu = None
+        self.version += 1

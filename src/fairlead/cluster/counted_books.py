@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from fairlead.cluster import counted_gpus
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.counted_book import CountedBook, CountedCharge
@@ -72,8 +70,7 @@ class CountedBooks:
         for book in self.books.values():
             if not book.spec.layers and not book.spec.per_gpu:
                 continue
-            book.layers.put_node(node, found.labels if found else None)
-            book.version += 1
+            book.put_node(node, found.labels if found else None)
             for held in self._cluster.held_on(node):
                 before = book.take(held.pod.uid)
                 self._put(book, held, before)
@@ -166,14 +163,23 @@ class CountedBooks:
         gpus = self._gpus_of(pod) if book.spec.per_gpu else 0
         if not gpus:
             return book.rows(self._cluster, asked) if asked else None
+        by_row, amounts = book.by_gpu(self._cluster)
+        needed = {each: asked + counted_gpus.part(each, gpus) for each in amounts}
+        masks = {each: self._with_enough(book, amount) for each, amount in needed.items()}
+        if all(mask is None for mask in masks.values()):
+            return None
         found = self._cluster.nodes.none()
-        by_row = counted_gpus.by_row(self._cluster, book.spec.per_gpu)
-        for each in np.unique(by_row).tolist():
-            amount = asked + counted_gpus.part(each, gpus)
-            if book.free is None or amount <= book.free:
-                mask = book.rows(self._cluster, amount)
-                found |= (by_row == each) if mask is None else (by_row == each) & mask
+        for each, mask in masks.items():
+            found |= (by_row == each) if mask is None else (by_row == each) & mask
         return found
+
+    def _with_enough(self, book: CountedBook, amount: int) -> NodeMask | None:
+        """Rows where so many are left, in all and on their layers; None: all."""
+        if not amount:
+            return None
+        if book.free is not None and amount > book.free:
+            return self._cluster.nodes.none()
+        return book.rows(self._cluster, amount)
 
     def _gpus_of(self, pod: Pod) -> int:
         return counted_gpus.gpus_of(self._cluster, pod)

@@ -19,6 +19,7 @@ MOST_VALUES = 4096
 class CountedLayers:
     def __init__(self, spec: CountedResource) -> None:
         self._masks: dict[str, NodeMask] | None = None
+        self._size = 0
         #: By node, the layers that cover it; and on how many nodes each value of a label is.
         self._on_node: dict[str, tuple[str, ...]] = {}
         self._nodes: Counter[str] = Counter()
@@ -96,7 +97,8 @@ class CountedLayers:
     def masks(self, cluster: "Cluster") -> dict[str, NodeMask]:
         """The rows of each layer that has any."""
         size = cluster.columns.size
-        if self._masks is None or any(len(mask) != size for mask in self._masks.values()):
+        if self._masks is None or self._size != size:
+            self._size = size
             rows: dict[str, list[int]] = {}
             for node, names in self._on_node.items():
                 for name in names:
