@@ -93,6 +93,13 @@ def test_names_are_the_same_in_any_case() -> None:
         ("[" * 30_000, "queues.yaml has more than 100 levels"),
         ("a" * 65_537, "queues.yaml is longer than 64 KiB"),
         ("a: 2026-99-99", "queues.yaml is no YAML"),
+        ("a: !!timestamp b", "queues.yaml is no YAML"),
+        ("a: !!bool b", "queues.yaml is no YAML"),
+        ("a: !!int ''", "queues.yaml is no YAML"),
+        (f"a: {'1:' * 1500}1.5", "queues.yaml is no YAML"),
+        (f"a: {'1:' * 30_000}1", "queues.yaml has a word of more than 10000 characters"),
+        (one_queue(f"resources: {{max: {{vcore: 0x{'f' * 6000}}}}}"), "Expected `int` <= "),
+        (one_queue(f"properties: {{priority.offset: 0x{'f' * 6000}}}"), "Expected `int` <= "),
         (
             one_queue("queues: [" + ", ".join(f"{{name: q{n}}}" for n in range(1000)) + "]"),
             "it has more than 1000 queues",

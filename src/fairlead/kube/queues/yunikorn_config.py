@@ -7,7 +7,7 @@ Of a queue are read its name, `resources.guaranteed`, `resources.max`, and of it
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -20,8 +20,9 @@ from fairlead.model.queues import QueueSpec, UnitOrder, Victims
 #: The part of the ConfigMap that lists queues.
 KEY = "queues.yaml"
 _PARTITION = "default"
-#: Of the text, of lists and maps inside each other, and of queues.
+#: Of the text, of one word of it, of lists and maps inside each other, and of queues.
 LONGEST_BYTES = 64 << 10
+_LONGEST_WORD = 10_000
 _DEEPEST = 100
 MOST_QUEUES = 1000
 #: YuniKorn's name for CPU.
@@ -31,7 +32,9 @@ _SORT, _SORT_PRIORITY = "application.sort.policy", "application.sort.priority"
 _PREEMPTION, _OFFSET = "preemption.policy", "priority.offset"
 _DISABLED = "disabled"
 
-_Numbers = dict[str, str | int | float]
+#: Larger numbers are none of a cluster.
+_Int = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
+_Numbers = dict[str, str | _Int | float]
 
 
 class _Amounts(msgspec.Struct):
@@ -43,7 +46,7 @@ class _Queue(msgspec.Struct):
     name: str
     queues: "list[_Queue] | None" = None
     resources: _Amounts | None = None
-    properties: dict[str, str | int | bool] | None = None
+    properties: dict[str, str | _Int | bool] | None = None
 
 
 class _Partition(msgspec.Struct):
@@ -125,10 +128,13 @@ def _loaded(text: str) -> Any:
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEEPEST:
                 raise FairleadError(f"{KEY} has more than {_DEEPEST} levels")
+            if isinstance(event, yaml.ScalarEvent) and len(event.value) > _LONGEST_WORD:
+                raise FairleadError(f"{KEY} has a word of more than {_LONGEST_WORD} characters")
             if isinstance(event, yaml.AliasEvent):
                 raise FairleadError(f"{KEY} has YAML aliases, which are not read")
+        # A tag such as `!!bool` before another word is one of these errors, too.
         return yaml.load(text, Loader=loader)  # noqa: S506  (both are safe loaders)
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
         raise FairleadError(f"{KEY} is no YAML: {str(error)[:200]}") from error
 
 
