@@ -1,6 +1,7 @@
 """Deadlines of controllers of pods, and of those that created them, as the API server has them."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +17,7 @@ from fairlead.engine import events
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.gangs.api import GangKind
 from fairlead.kube.http.client import Client
-from fairlead.kube.owner_kinds import OWNER_KINDS
+from fairlead.kube.owner_kinds import OWNER_KINDS, owner_paths
 from fairlead.model.gpus import FAIRLEAD, GpuRequest
 from fairlead.model.pods import Pod
 from fairlead.model.run_times import RunTime
@@ -26,6 +27,7 @@ from manifests import CHART
 
 pytestmark = pytest.mark.server
 
+_MPI = f"{OWNER_KINDS['MPIJob'].group}/{OWNER_KINDS['MPIJob'].versions[-1]}"
 STARTED = "2027-01-15T08:00:00Z"
 
 
@@ -60,8 +62,11 @@ def _create(plane: ControlPlane, namespace: str, kind: str, name: str, **fields:
     return {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": True}
 
 
-def _read(plane: ControlPlane, pods: list[Pod]) -> dict[str, events.OwnerRunTimeSeen]:
-    """What the reader finds out about the controllers of these pods."""
+def _read(
+    plane: ControlPlane, pods: list[Pod], expected: int | None = None
+) -> dict[str, events.OwnerRunTimeSeen]:
+    """What the reader finds out about the controllers of these pods: so many, or all."""
+    awaited = len(pods) if expected is None else expected
     found: dict[str, events.OwnerRunTimeSeen] = {}
 
     def feed(event: events.Event) -> None:
@@ -75,7 +80,7 @@ def _read(plane: ControlPlane, pods: list[Pod]) -> dict[str, events.OwnerRunTime
             reader.note(events.PodSeen(pod))
         task = asyncio.create_task(reader.run())
         async with asyncio.timeout(PATIENCE_S):
-            while len(found) < len(pods):
+            while len(found) < awaited and not task.done():
                 await asyncio.sleep(0.01)
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -111,6 +116,43 @@ def test_deadlines_are_read_up_the_chain_of_controllers(
     }
     ray_seen = next(each for owner, each in found.items() if "RayCluster" in owner)
     assert ray_seen.started == STARTED
+
+
+def _deep(version: str, kind: str, name: str) -> bytes:
+    """An object with more levels than a decoder follows; the API server takes 10,000."""
+    head = json.dumps({"apiVersion": version, "kind": kind, "metadata": {"name": name}})
+    return (
+        head.encode().removesuffix(b"}") + b', "spec": {"a": ' + b"[" * 5000 + b"]" * 5000 + b"}}"
+    )
+
+
+def _send(plane: ControlPlane, method: str, path: str, body: bytes | None = None) -> int:
+    async def send() -> int:
+        client = Client(load_access(plane.kubeconfig_for()))
+        reply = await client.request(method, path, body=body)
+        await client.close()
+        return reply.status
+
+    return asyncio.run(send())
+
+
+@pytest.mark.usefixtures("kinds")
+def test_a_controller_that_cannot_be_read_does_not_end_the_reader(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    path, body = owner_paths(namespace, "MPIJob", "deep")[-1], _deep(_MPI, "MPIJob", "deep")
+    assert _send(control_plane, "POST", path.removesuffix("/deep"), body) == 201
+    _create(control_plane, namespace, "RayJob", "ray", spec={"activeDeadlineSeconds": 1800})
+    gpus = GpuRequest(1, whole=True, dialect=FAIRLEAD)
+    pods = [
+        replace(a_pod("p", gpu_request=gpus, controller=owner), namespace=namespace)
+        for owner in ("MPIJob/deep", "RayJob/ray")
+    ]
+    try:
+        (found,) = _read(control_plane, pods, expected=1).values()
+    finally:
+        assert _send(control_plane, "DELETE", path) == 200
+    assert found.run_time == RunTime(None, 1800.0, "RayJob activeDeadlineSeconds")
 
 
 def test_the_chart_grants_what_is_read() -> None:

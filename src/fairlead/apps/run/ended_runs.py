@@ -9,13 +9,12 @@ from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import replace
 
-import msgspec
-
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.paths import pod_path
+from fairlead.kube.http.reply import UNREADABLE
 from fairlead.kube.run_ends import read_run_end
 from fairlead.model.pods import Pod
 
@@ -62,7 +61,7 @@ class EndedRuns:
             await self._loaded.wait()
         while True:
             pod, run = await self._gone.get()
-            with suppress(Unreachable, ReplyLost, msgspec.MsgspecError):
+            with suppress(Unreachable, ReplyLost, *UNREADABLE):
                 await self._look(pod, run)
             await asyncio.sleep(_PAUSE_S)
 

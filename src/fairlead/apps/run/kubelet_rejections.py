@@ -16,6 +16,7 @@ from fairlead.engine import events
 from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.paths import pod_path
+from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.pods import Pod
 
 #: More at once are not looked at: their controllers wait as the others of their kind do.
@@ -67,7 +68,7 @@ class KubeletRejections:
     async def run(self) -> None:
         while True:
             pod = await self._gone.get()
-            with suppress(Unreachable, ReplyLost, msgspec.MsgspecError):
+            with suppress(Unreachable, ReplyLost, *UNREADABLE):
                 await self._look(pod)
 
     async def _look(self, pod: Pod) -> None:

@@ -10,12 +10,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Container
 from contextlib import suppress
 
-import msgspec
-
 from fairlead.engine import events
 from fairlead.engine.owner_run_times import MOST_OWNERS, owner_key
 from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.client import Client
+from fairlead.kube.http.reply import UNREADABLE
 from fairlead.kube.owner_kinds import OWNER_KINDS, owner_paths
 from fairlead.kube.owner_run_times import OwnerSaid, read_owner, run_time_of_chain
 from fairlead.model.pods import Pod
@@ -67,7 +66,7 @@ class OwnerReader:
     async def run(self) -> None:
         while True:
             pod = await self._pods.get()
-            with suppress(Unreachable, ReplyLost, msgspec.MsgspecError):
+            with suppress(Unreachable, ReplyLost, *UNREADABLE):
                 await self._look(pod)
             await asyncio.sleep(_PAUSE_S)
 
