@@ -495,6 +495,35 @@ def test_the_books_are_right_after_any_of_it(mode: CountedMode) -> None:
         assert_rows_are_those_of_a_new_book(world, book)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_binds_that_fail_and_pods_that_go_meanwhile_give_back_what_they_had(seed: int) -> None:
+    rng = random.Random(seed)
+    world = CountedWorld(replace(SOLVER, total=9), replace(RACKS, total=4))
+    for step in range(40):
+        asked = rng.choice(((("solver", 2),), (("racks", 1), ("solver", 1))))
+        world.create(*asking(f"j{step}", *asked, pods=rng.choice((1, 2, 3))))
+        world.now += 20.0
+        world.decide_all()
+        for uid in list(world.binds):
+            if rng.random() < 0.2 and uid in world.pods:
+                world.end(world.pods[uid].name)
+            if uid in world.binds:
+                world.answer(uid, well=rng.random() < 0.6)
+        if rng.random() < 0.4 and world.pods:
+            world.end(world.pods[rng.choice(list(world.pods))].name)
+        world.decide_all()
+        held = [pod.counted for pod in world.pods.values() if pod.node]
+        bound = sum(n for ask in held if ask for name, n, _ in ask.charged if name == "solver")
+        written = [read_charges(world.binds[uid].counted) for uid in world.binds]
+        on_their_way = sum(n for each in written for name, n, _ in each if name == "solver")
+        assert bound <= world.used() <= 9
+        assert bound + on_their_way == world.used()
+    world.end(*(pod.name for pod in world.pods.values()))
+    for uid in list(world.binds):
+        world.answer(uid)
+    assert (world.used("solver"), world.used("racks")) == (0, 0)
+
+
 def assert_rows_are_those_of_a_new_book(world: CountedWorld, book: CountedBook) -> None:
     cluster, new = world.engine.cluster, CountedBook(book.spec)
     for name, row in cluster.row_of.items():
