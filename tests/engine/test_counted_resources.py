@@ -272,6 +272,26 @@ def test_gpus_are_charged_by_their_model_without_an_annotation() -> None:
     assert world.used("power") == 2 * 700 + 4 * 300
 
 
+def test_charges_of_gpus_follow_the_object() -> None:
+    power = CountedResource("power", total=5000, per_gpu=(("H100", 700),))
+    world = CountedWorld(power, nodes=two_models())
+    for number in range(6):
+        world.submit(*a_job(f"p{number}", 1, None))
+    racks = CountedLayer("rack", 5000, label="rack")
+    uses = []
+    for spec in (
+        replace(power, layers=(racks,)),
+        replace(power, per_gpu=(("H100", 500), ("*", 100))),
+        replace(power, per_gpu=()),
+        replace(power, per_gpu=(("*", 10),), layers=(racks,)),
+    ):
+        world.count(spec)
+        uses.append(world.used("power"))
+    assert uses == [4 * 700, 4 * 500 + 2 * 100, 0, 60]
+    assert world.engine.cluster.counted
+    assert world.engine.cluster.counted.books["power"].by_layer == {"rack/a": 40, "rack/b": 20}
+
+
 def two_models() -> list[Node]:
     return [
         a_gpu_node("a1", gpus=4, model="H100", labels={"rack": "a"}),

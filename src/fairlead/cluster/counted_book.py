@@ -29,6 +29,10 @@ class CountedCharge:
     layers: tuple[str, ...]
     namespace: str
 
+    @property
+    def of_gpus(self) -> int:
+        return self.amount - self.asked
+
 
 class CountedBook:
     """One resource."""

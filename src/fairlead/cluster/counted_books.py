@@ -50,9 +50,12 @@ class CountedBooks:
         for node, row in self._cluster.row_of.items() if spec.layers else ():
             book.layers.put_node(node, self._cluster.node_at(row).labels)
         charges = before.charges if before else {}
+        same_gpus = not spec.per_gpu or (before and before.spec.per_gpu == spec.per_gpu)
         for uid, held in self._cluster.holdings.items():
-            if spec.per_gpu or held.pod.counted is not None or uid in charges:
-                self._put(book, held, charges.get(uid))
+            charge = charges.get(uid)
+            if charge is not None or held.pod.counted is not None or not same_gpus:
+                of_gpus = charge.of_gpus if charge and spec.per_gpu else 0
+                self._put(book, held, charge, of_gpus if same_gpus else None)
         return book
 
     def remove_resource(self, name: str) -> None:
@@ -95,10 +98,18 @@ class CountedBooks:
         found = [self.books[name] for name in names if name in self.books]
         return [*found, *(book for book in self._by_gpu if book.spec.name not in names)]
 
-    def _put(self, book: CountedBook, held: "Holding", before: CountedCharge | None = None) -> None:
+    def _put(
+        self,
+        book: CountedBook,
+        held: "Holding",
+        before: CountedCharge | None = None,
+        of_gpus: int | None = None,
+    ) -> None:
+        """`of_gpus`: what its GPUs are charged for, if that is known."""
         spec, uid = book.spec, held.pod.uid
         asked, layer = _kept(before) if before and held.assumed else _charged(held, spec.name)
-        of_gpus = counted_gpus.charge(self._cluster, held, spec.per_gpu) if spec.per_gpu else 0
+        if of_gpus is None:
+            of_gpus = counted_gpus.charge(self._cluster, held, spec.per_gpu) if spec.per_gpu else 0
         amount = asked + of_gpus
         if not amount:
             self._forget(uid, spec.name)

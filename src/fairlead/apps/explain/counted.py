@@ -37,7 +37,7 @@ def counted_answer(engine: Engine, pod: Pod, *, pods: bool = True) -> Answer | N
         held = [{"name": name, "amount": n, "layer": layer} for name, (n, layer) in charges]
         return {"held": sorted(held, key=lambda each: str(each["name"]))} if held else None
     needs = counted.books.needs(pod)
-    told: Answer = {"resources": [_resource(book, n, pod, pods=pods) for book, n in needs]}
+    told: Answer = {"resources": [_resource(book, n, pod, pods=pods) for book, n in needs if n]}
     refusal = counted.why(pod)
     if refusal is None:
         return told
