@@ -20,6 +20,7 @@ from fairlead.model.advance import AdvancePhase, AdvanceReservation, AdvanceStat
 from fairlead.model.backfill import BackfillTerms
 from fairlead.model.pods import Pod
 from fairlead.model.queues import QueueSpec
+from fairlead.queue.units import PodUnit
 from fairlead.testing.builders import a_gpu_node
 from timed_world import EXACT, TimedWorld, a_job
 
@@ -230,3 +231,22 @@ def test_many_reservations_are_looked_at_over_several_turns() -> None:
     before = work.spent
     world.engine.tend(now=world.now + 11)
     assert work.spent - before < 2 * _MOST_WORK
+
+
+def test_the_rows_of_reservations_are_read_once_until_nodes_change() -> None:
+    world = AdvanceWorld()
+    for number in range(30):
+        world.reserve(replace(DEMO, name=f"r{number}"))
+    advance, unit = world.engine.plans.advance, PodUnit(a_job("u", 1, None)[0])
+    first, again = advance.closed(unit, 0.0, 150.0), advance.closed(unit, 0.0, 150.0)
+    assert first is not None
+    assert again is not None
+    assert first[0] is again[0]
+    assert first[0].sum() == 2
+    world.tell(NodeSeen(a_node("a1", gpus=1, labels={"rack": "c"})))
+    world.tell(NodeSeen(a_node("b1", gpus=1, labels={"rack": "a"})))
+    world.tell(NodeGone("a2"))
+    changed = advance.closed(unit, 0.0, 150.0)
+    assert changed is not None
+    rows = world.engine.cluster.row_of
+    assert [node for node in rows if changed[0][rows[node]]] == ["b1"]

@@ -1,5 +1,7 @@
 """What is kept free is counted: for which unit or reservation, since when, and what it costs."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from builders import a_node, a_pod
@@ -96,3 +98,25 @@ def test_a_gpu_counts_once_and_room_of_evictions_counts() -> None:
     world.engine.tend(now=0.0)
     counting(world, EVERY_S)
     assert {held.kind: held.gpus for held in world.engine.held_gpus} == {HeldKind.ROOM: 2.0}
+
+
+def test_many_reservations_of_the_same_nodes_are_counted_by_node() -> None:
+    """The nodes of the second one are not looked at: the first has their GPUs."""
+    world = TimedWorld(*(a_node(f"n{at}", gpus=1, labels={"all": "yes"}) for at in range(50)))
+    for number in range(40):
+        spec = AdvanceReservation(f"r{number}", 0.0, 1e6, node_selector=(("all", "yes"),))
+        world.tell(AdvanceSeen(spec))
+    looks = 0
+
+    class Watched(set[str]):
+        def __iter__(self) -> Iterator[str]:
+            nonlocal looks
+            looks += len(self)
+            return super().__iter__()
+
+    for each in world.engine.plans.advance._known.values():
+        each.nodes = Watched(each.nodes)
+    world.engine.held_gpus.tend(100.0)
+    (held,) = world.engine.held_gpus
+    assert (held.key, held.gpus, len(held.nodes)) == ("r0", 50.0, 50)
+    assert looks <= 100

@@ -4,7 +4,8 @@ A unit that may not use a reservation is not started on its nodes if it could st
 reservation begins. What runs there already stays, unless the reservation says that it is evicted.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +27,8 @@ _LOOK_EVERY_S = 10.0
 _EVICT_EVERY_S = 30.0
 #: What a look may cost in one turn (see `Work.spent`).
 _MOST_WORK = 40_000
+#: Masks of rows that are kept.
+_MOST_MASKS = 64
 #: Pods that are evicted in one turn.
 _MOST_EVICTED = 50
 
@@ -57,6 +60,8 @@ class AdvanceReservations:
         self._utc_s = utc_s
         self._known: dict[str, _Advance] = {}
         self._looked_s = float("-inf")
+        #: Rows of the nodes of several of them, by the size of the cluster and their names.
+        self._rows: dict[tuple[object, ...], NodeMask] = {}
         #: Those that are still to be looked at.
         self._round: list[str] = []
         #: Whether units may be let in that were not before.
@@ -70,11 +75,11 @@ class AdvanceReservations:
         found = self._known.get(name)
         return sorted(found.nodes) if found else []
 
-    def active(self, now: float) -> Iterator[tuple[str, list[str]]]:
+    def active(self, now: float) -> Iterator[tuple[str, AbstractSet[str]]]:
         """Those that have begun and not ended, with their nodes."""
         for name, each in self._known.items():
             if each.spec.start_s <= self._utc_s(now) < each.spec.end_s and not each.spec.problem:
-                yield name, sorted(each.nodes)
+                yield name, each.nodes
 
     def ends_are_read(self, now: float) -> bool:
         """Whether the ends of all running pods are known; reads some of them."""
@@ -101,15 +106,20 @@ class AdvanceReservations:
             self._changed()
 
     def _changed(self) -> None:
+        self._rows.clear()
         self.has_freed = True
         self._looked_s = float("-inf")
 
     def node_seen(self, node: Node) -> None:
         for each in self._known.values():
-            if each.spec.node_selector and not each.spec.problem:
-                (each.nodes.add if _selects(each.spec, node) else each.nodes.discard)(node.name)
+            if not each.spec.node_selector or each.spec.problem:
+                continue
+            if _selects(each.spec, node) != (node.name in each.nodes):
+                each.nodes ^= {node.name}
+                self._rows.clear()
 
     def node_gone(self, name: str) -> None:
+        self._rows.clear()
         for each in self._known.values():
             each.nodes.discard(name)
 
@@ -140,8 +150,18 @@ class AdvanceReservations:
         ]
         if not against:
             return None
-        rows = self._cluster.nodes.named(node for each in against for node in each.nodes)
-        return rows, min(each.spec.start_s for each in against)
+        return self._rows_of(against), min(each.spec.start_s for each in against)
+
+    def _rows_of(self, against: Sequence[_Advance]) -> NodeMask:
+        """Rows of their nodes, kept until nodes come or go."""
+        key = self._cluster.columns.size, *(each.spec.name for each in against)
+        found = self._rows.get(key)
+        if found is None:
+            if len(self._rows) >= _MOST_MASKS:
+                self._rows.clear()
+            nodes = set[str]().union(*(each.nodes for each in against))
+            found = self._rows[key] = self._cluster.nodes.named(nodes)
+        return found
 
     def ends(self, until_s: float) -> list[float]:
         """When they end, up to this time, on the clock of the engine."""
@@ -258,7 +278,9 @@ class AdvanceReservations:
                 have += int(counts[rows[node]])
                 if have >= spec.gpus:
                     break
-        advance.nodes = set(nodes)
+        if advance.nodes != set(nodes):
+            advance.nodes = set(nodes)
+            self._rows.clear()
 
     def _candidates(
         self, advance: _Advance, counts: PerNode, taken: set[str], missing: int, now: float

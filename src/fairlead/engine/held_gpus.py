@@ -5,7 +5,7 @@ counted every few seconds, by what was free at the last count.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from fairlead.cluster.cluster import Cluster
@@ -35,7 +35,7 @@ class HeldFor:
     key: str
     since_s: float
     gpus: float = 0.0
-    nodes: tuple[str, ...] = ()
+    nodes: dict[str, None] = field(default_factory=dict)
     #: GPU-seconds so far.
     gpu_s: float = 0.0
 
@@ -84,20 +84,28 @@ class HeldGpus:
         self._count(now)
 
     def _count(self, now: float) -> None:
-        free_milli, _ = self._cluster.nodes.free_gpus()
+        """For planned starts first: a GPU counts once."""
         found: dict[tuple[HeldKind, str], HeldFor] = {}
-        left: dict[str, float] = {}
-        for kept in self._kept(now):
-            row = self._cluster.row_of.get(kept.node)
-            if row is None:
-                continue
-            free = left.setdefault(kept.node, int(free_milli[row]) / WHOLE)
-            gpus = min(free, kept.gpus)
-            if gpus <= 0:
-                continue
-            left[kept.node] = free - gpus
-            self._add(found, kept, gpus, now)
+        left = self._free()
+        for kept in self._kept():
+            free = left.get(kept.node, 0.0)
+            if free > 0:
+                left[kept.node] = max(0.0, free - kept.gpus)
+                self._add(found, kept, min(free, kept.gpus), now)
+        for name, nodes in self._plans.advance.active(now):
+            if not left:
+                break
+            for node in sorted(left.keys() & nodes):
+                if (gpus := left.pop(node)) > 0:
+                    kept = _Kept(HeldKind.RESERVATION, name, node, gpus)
+                    self._add(found, kept, gpus, now)
         self._held = found
+
+    def _free(self) -> dict[str, float]:
+        """Nodes with free GPUs."""
+        free_milli = self._cluster.nodes.free_gpus()[0].tolist()
+        row_of = self._cluster.row_of.items()
+        return {node: free_milli[row] / WHOLE for node, row in row_of if free_milli[row] > 0}
 
     def _add(
         self, found: dict[tuple[HeldKind, str], HeldFor], kept: _Kept, gpus: float, now: float
@@ -109,23 +117,18 @@ class HeldGpus:
             since_s, gpu_s = (before.since_s, before.gpu_s) if before else (now, 0.0)
             held = found[key] = HeldFor(*key, since_s, gpu_s=gpu_s)
         held.gpus += gpus
-        if kept.node not in held.nodes:
-            held.nodes += (kept.node,)
+        held.nodes[kept.node] = None
 
     # -- what is kept ------------------------------------------------------------------------
 
-    def _kept(self, now: float) -> Iterator[_Kept]:
-        """For planned starts first: a GPU counts once."""
+    def _kept(self) -> Iterator[_Kept]:
+        """For units."""
         for planned in self._plans:
             yield from self._for_plan(planned)
-        for uid in self._cluster.nominations:
-            node = self._cluster.nominations.node_of(uid)
-            pod = next((pod for pod in self._cluster.nominations.on(node) if pod.uid == uid), None)
-            if pod is not None:
+        nominations = self._cluster.nominations
+        for node in dict.fromkeys(map(nominations.node_of, nominations)):
+            for pod in nominations.on(node):
                 yield _Kept(HeldKind.ROOM, _unit_key(pod), node, gpus_of_pod(pod))
-        for name, nodes in self._plans.advance.active(now):
-            for node in nodes:
-                yield _Kept(HeldKind.RESERVATION, name, node, float("inf"))
 
     def _for_plan(self, planned: PlannedStart) -> Iterator[_Kept]:
         entry = self._queue.gang(planned.unit_key) or self._queue.get(planned.unit_key)

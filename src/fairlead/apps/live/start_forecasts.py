@@ -128,7 +128,7 @@ def held_answer(engine: Engine, pod: Pod, *, scope: StartScope = EVERYTHING) -> 
         return {}
     since_s = held.since_s + engine.wall_offset_s
     hours = held.gpu_s / 3600.0
-    where = _on(held.nodes) if scope.nodes else ""
+    where = _on(tuple(held.nodes)) if scope.nodes else ""
     kept = f"kept free for it: {held.gpus:g} GPUs{where} since {_local(since_s)}"
     return {
         "keptFree": {
