@@ -292,6 +292,22 @@ def test_charges_of_gpus_follow_the_object() -> None:
     assert world.engine.cluster.counted.books["power"].by_layer == {"rack/a": 40, "rack/b": 20}
 
 
+def test_an_object_that_became_invalid_still_limits_gpus() -> None:
+    power = CountedResource("power", total=700, per_gpu=(("*", 700),))
+    world = CountedWorld(power, nodes=two_models())
+    world.submit(*a_job("one", 1, None))
+    world.count(CountedResource("power", problem="it makes no sense"))
+    world.submit(*a_job("two", 1, None))
+    assert not world.runs("two")
+    world.run_until(10)
+    assert world.statuses["power"].message == "it makes no sense"
+    world.submit(*asking("asks", ("power", 1)))
+    assert world.failures["asks"].reason == COUNTED_RESOURCE_NOT_FOUND
+    world.count(replace(power, total=3000))
+    assert world.runs("two")
+    assert world.runs("asks")
+
+
 def two_models() -> list[Node]:
     return [
         a_gpu_node("a1", gpus=4, model="H100", labels={"rack": "a"}),

@@ -74,6 +74,8 @@ class CountedResources:
         before = books.books.get(spec.name)
         if before is None and len(books.books) >= MOST_RESOURCES:
             return
+        if before is not None and spec.problem:  # what GPUs are charged for still has its limit
+            spec = replace(before.spec, problem=spec.problem)
         if before is not None and _same(before.spec, spec):
             before.spec = spec
         else:
