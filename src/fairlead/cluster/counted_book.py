@@ -51,6 +51,8 @@ class CountedBook:
         self.is_stale = False
         #: By amount that pods need, the layers that have less left.
         self._short: dict[int, set[str]] = {}
+        #: The rows of the others.
+        self._rows: dict[int, NodeMask | None] = {}
         self._by_gpu: tuple[PerNode, list[int]] | None = None
 
     @property
@@ -104,7 +106,9 @@ class CountedBook:
             if not self.by_layer[layer]:
                 del self.by_layer[layer]
             for needed, short in self._short.items():
-                (short.add if self.left_on(layer) < needed else short.discard)(layer)
+                if (self.left_on(layer) < needed) != (layer in short):
+                    short ^= {layer}
+                    self._rows.pop(needed, None)
 
     def layers_for(self, node: str, amount: int) -> tuple[str, ...]:
         """The layers that a pod on the node is charged on."""
@@ -117,6 +121,11 @@ class CountedBook:
         """Rows whose layers have so many left; None: all."""
         if not self.spec.layers:
             return None
+        if amount not in self._rows:
+            self._rows[amount] = self._rows_with(amount, cluster)
+        return self._rows[amount]
+
+    def _rows_with(self, amount: int, cluster: "Cluster") -> NodeMask | None:
         short, masks = self._short_of(amount), self.layers.masks(cluster)
         if self.spec.mode is CountedMode.ANY:
             found = cluster.nodes.none()
@@ -131,7 +140,7 @@ class CountedBook:
         """Kept, since there may be thousands of layers, and few change with a decision."""
         if amount not in self._short:
             if len(self._short) >= _MOST_AMOUNTS:
-                self._short.clear()
+                self._forget_rows()
             names = self.layers.known()
             self._short[amount] = {name for name in names if self.left_on(name) < amount}
         return self._short[amount]
@@ -146,6 +155,10 @@ class CountedBook:
     def put_node(self, name: str, labels: Mapping[str, str] | None) -> None:
         """The node came, or has other labels or GPUs than before; None: it is gone."""
         self.layers.put_node(name, labels)
-        self._short.clear()
+        self._forget_rows()
         self._by_gpu = None
         self.version += 1
+
+    def _forget_rows(self) -> None:
+        self._short.clear()
+        self._rows.clear()
