@@ -112,7 +112,7 @@ def test_a_list_of_filters_warns_of_the_rules_that_it_drops(check) -> None:
         "warning: profiles[0].filters: a list replaces all filters of binpack, so these rules no "
         "longer apply: VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, "
         "PodTopologySpread, InterPodAffinity, DynamicResources, NodeDeclaredFeatures, "
-        "SchedulingMap, GpuFit, NodeEnding, NodeCapacityType, NodeRules; use enabled and disabled "
+        "SchedulingMap, GpuFit, NodeEnding, NodeCapacityType; use enabled and disabled "
         "under filters"
     ) in out
     assert "warning: profiles[0].filters: GpuFit is missing: GPUs are counted but not" in out

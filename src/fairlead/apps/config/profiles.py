@@ -71,6 +71,9 @@ _SCORES: Mapping[str, tuple[tuple[AnyScore, float], ...]] = {
 #: Where shares do not go to the fullest GPU that has room.
 _GPUS = {"alnair-high-performance": GpuPolicy.SPREAD, "spread": GpuPolicy.SPREAD}
 
+#: Filters of all profiles. Rules are added to each of them where there are any.
+_ALWAYS = tuple(kind for kind in FILTERS if kind is not NodeRules)
+
 #: The profile that is kube-scheduler's own.
 KUBE = "default-scheduler"
 NAMES = tuple(_SCORES)
@@ -84,9 +87,9 @@ def built_in(name: str) -> Profile:
         raise ConfigError(f"unknown profile {name!r}; choose one of {', '.join(NAMES)}")
     if name == KUBE:
         # A user of kube-scheduler gets its rules and no others; GPUs are only counted.
-        filters = tuple(kind() for kind in FILTERS if kind not in (GpuFit, SchedulingMap))
+        filters = tuple(kind() for kind in _ALWAYS if kind not in (GpuFit, SchedulingMap))
     else:
-        filters = tuple(_filter(kind) for kind in FILTERS)
+        filters = tuple(_filter(kind) for kind in _ALWAYS)
     return Profile(name, filters, scores, gpus=_GPUS.get(name, GpuPolicy.PACK))
 
 
