@@ -74,7 +74,7 @@ def test_pods(control_plane: ControlPlane) -> Iterator[Callable[[Path], None]]:
 def test_one_command_installs_everything_and_may_be_repeated(installed: ControlPlane) -> None:
     again = apply(installed, "scheduler").splitlines()
 
-    assert len(again) == len(documents(component="scheduler")) == 20
+    assert len(again) == len(documents(component="scheduler")) == 22
     changed = [line.split()[0] for line in again if not line.endswith(" unchanged")]
     # kubectl writes the selector of a budget anew each time, even if it is the same.
     assert changed == ["poddisruptionbudget.policy/fairlead"]

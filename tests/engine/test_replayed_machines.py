@@ -86,6 +86,9 @@ def replaying(machine: type[RuleBasedStateMachine], place: Any) -> type[RuleBase
     """The machine, with its engines recorded, and repeated when it ends."""
 
     class Replayed(machine):  # type: ignore[misc, valid-type]
+        #: It changes the cluster without an event, so that no log has it.
+        a_pod_uses_a_claim = None
+
         def __init__(self) -> None:
             self.logs: list[KeptLog] = []
             with patch.object(place, "Engine", partial(recorded, self.logs)):
