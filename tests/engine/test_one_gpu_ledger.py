@@ -21,7 +21,14 @@ from fairlead.cluster.checking import wrong_nodes
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceFailure, Bind, Prepare
-from fairlead.model.claims import ALL_DEVICES, ClaimObject, DeviceNeed, DeviceRequest
+from fairlead.model.claims import (
+    ALL_DEVICES,
+    AllocatedDevice,
+    Allocation,
+    ClaimObject,
+    DeviceNeed,
+    DeviceRequest,
+)
 from fairlead.model.devices import CounterSet, Device, DeviceForm
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
 from fairlead.model.nodes import Node
@@ -156,6 +163,24 @@ def test_5_a_pci_address_tells_which_gpu_another_driver_publishes() -> None:
     show(engine, replace(GPU_CLASS, name="any", selectors=()), a_claim("b", requests=(need,)))
 
     assert chosen(engine, "b") == []
+
+
+def test_a_claim_that_is_shown_before_its_slice_holds_the_gpu() -> None:
+    ours = a_gpu_device("gpu-0", "GPU-n1-0", pciBusID="0000:1b:00.0")
+    theirs = Device(DeviceForm("dev-0"), (("other.example/pciAddress", "0000:1b:00.0"),))
+    result = AllocatedDevice("r", "vfio.example", "pool-1", "dev-0")
+    engine = on(a_listed_node(1), a_claim("a", allocation=Allocation((result,))))
+    show(engine, a_slice("n1", theirs, name="other", driver="vfio.example", pool="pool-1"))
+    show(engine, a_slice("n1", ours))
+
+    assert "n1" in engine.cluster.claim_gpus.charged
+    check(engine)
+    show(engine, a_claim("b"))
+    assert chosen(engine, "b") == []
+
+    engine.handle(events.ClaimObjectGone(a_claim("a")), now=1.0)
+
+    assert not engine.cluster.claim_gpus.charged
 
 
 def partitions() -> tuple[Any, ...]:

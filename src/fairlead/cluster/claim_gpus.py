@@ -42,9 +42,11 @@ class ClaimGpus:
     """Which GPUs are held by claims. Plain storage; the functions below keep the ledger."""
 
     def __init__(self) -> None:
-        #: Devices that claims hold, and how many results name each.
+        #: Devices that claims hold, of any driver, and how many results name each.
         self._held: Counter[DeviceId] = Counter()
-        #: What is known of them, as long as they are held.
+        #: Pools that they are of.
+        self.pools: Counter[tuple[str, str]] = Counter()
+        #: Those that are GPUs, as far as it is known, as long as they are held.
         self._known: dict[DeviceId, DeviceGpu] = {}
         #: Devices that are held on each node, by UUID; "": it is not known of which GPU.
         self._on: dict[str, dict[str, set[DeviceId]]] = {}
@@ -53,25 +55,37 @@ class ClaimGpus:
         #: What the ledger has of each node.
         self.charged: dict[str, Grants] = {}
 
-    def take(self, key: DeviceId, gpu: DeviceGpu | None, node: str) -> None:
+    def take(self, key: DeviceId, gpu: DeviceGpu | None) -> None:
+        """One more result names the device; None: it may be published later which GPU it is."""
         self._held[key] += 1
-        if self._held[key] == 1:
-            self._know(key, gpu or DeviceGpu(node, ""))
+        self.pools[key.driver, key.pool] += 1
+        if gpu is not None and key not in self._known:
+            self._know(key, gpu)
 
     def free(self, key: DeviceId) -> str:
-        """A result names the device no more; the node that it is on."""
+        """A result names the device no more; the node that it is on, if it is a GPU."""
+        if key not in self._held:
+            return ""
+        pool, known = (key.driver, key.pool), self._known.get(key)
         self._held[key] -= 1
-        node = self._known[key].node
+        self.pools[pool] -= 1
+        if not self.pools[pool]:
+            del self.pools[pool]
         if not self._held[key]:
             del self._held[key]
-            self._forget(key)
-        return node
+            if known is not None:
+                self._forget(key)
+        return known.node if known is not None else ""
 
-    def renew(self, key: DeviceId, gpu: DeviceGpu | None) -> None:
-        """The device was published again; without its UUID, it stays what it was."""
-        if key in self._held and gpu is not None and gpu != self._known[key]:
+    def renew(self, key: DeviceId, gpu: DeviceGpu) -> str:
+        """The device was published, with its UUID; the node that it was on so far."""
+        known = self._known.get(key)
+        if key not in self._held or gpu == known:
+            return ""
+        if known is not None:
             self._forget(key)
-            self._know(key, gpu)
+        self._know(key, gpu)
+        return known.node if known is not None else ""
 
     def count_publisher(self, uuid: str, node: str, sign: int) -> set[str]:
         """A slice for the node publishes the GPU, or does no more; nodes that contradict others."""
@@ -90,12 +104,6 @@ class ClaimGpus:
     def on(self, node: str) -> dict[str, set[DeviceId]]:
         """Devices by UUID."""
         return self._on.get(node, {})
-
-    def __contains__(self, key: DeviceId) -> bool:
-        return key in self._held
-
-    def known(self, key: DeviceId) -> DeviceGpu:
-        return self._known[key]
 
     def _know(self, key: DeviceId, gpu: DeviceGpu) -> None:
         self._known[key] = gpu
@@ -144,27 +152,26 @@ def follow(
     """Claims hold other devices than before."""
     gpus, nodes = cluster.claim_gpus, set()
     for device in taken:
-        if not device.admin_access and (node := _node_of(cluster, device)):
-            found = _find(cluster, node, device.key)
-            if found is not None or device.driver == NVIDIA:
-                gpus.take(device.key, found, node)
-                nodes.add(node)
+        if not device.admin_access:
+            found = _gpu_of(cluster, device)
+            gpus.take(device.key, found)
+            nodes.add(found.node if found else "")
     for device in freed:
-        if not device.admin_access and device.key in gpus:
+        if not device.admin_access:
             nodes.add(gpus.free(device.key))
-    for node in nodes:
+    for node in nodes - {""}:
         charge(cluster, node)
 
 
 def publish(cluster: "Cluster", nodes: Iterable[str]) -> None:
     """Slices for these nodes came, changed or went."""
-    for node in nodes:
-        held = {key for keys in cluster.claim_gpus.on(node).values() for key in keys}
-        if not held:
-            continue
-        for each in published(cluster.claims.slices_on(node)):
-            cluster.claim_gpus.renew(each.key, each.gpu)
-        charge(cluster, node)
+    gpus = cluster.claim_gpus
+    for node in nodes if gpus.pools else ():
+        parts = cluster.claims.slices_on(node)
+        if any((part.driver, part.pool) in gpus.pools for part in parts):
+            before = {gpus.renew(each.key, each.gpu) for each in published(parts)}
+            for each in (before | {node}) - {""}:
+                charge(cluster, each)
 
 
 def count_published(cluster: "Cluster", part: ResourceSlice | None, sign: int) -> None:
@@ -256,6 +263,13 @@ def _node_of(cluster: "Cluster", device: AllocatedDevice) -> str:
     if len(single) == 1:
         return single[0]
     return device.pool if device.driver == NVIDIA and not single else ""
+
+
+def _gpu_of(cluster: "Cluster", device: AllocatedDevice) -> DeviceGpu | None:
+    """The GPU of a device that a claim gets; of NVIDIA's driver, one that is not known."""
+    node = _node_of(cluster, device)
+    found = _find(cluster, node, device.key) if node else None
+    return found or (DeviceGpu(node, "") if node and device.driver == NVIDIA else None)
 
 
 def _find(cluster: "Cluster", node: str, key: DeviceId) -> DeviceGpu | None:
