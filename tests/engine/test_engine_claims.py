@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from builders import a_node, an_engine, decide, see
+from builders import a_node, a_pod, an_engine, decide, see
 from claim_objects import (
     DRIVER,
     GPU_CLASS,
@@ -24,6 +24,7 @@ from fairlead.engine.instructions import (
     FreeClaim,
     Prepare,
 )
+from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.claims import (
     ClaimObject,
     DeviceConstraint,
@@ -258,6 +259,32 @@ def test_an_older_version_of_a_claim_is_passed_over() -> None:
     (refused,) = decide(engine)
 
     assert isinstance(refused, AnnounceFailure)
+
+
+def test_a_late_answer_about_an_earlier_claim_of_the_name_is_passed_over() -> None:
+    engine = engine_with(a_slice("n1", "gpu-0"), a_claim(version="5"))
+    engine.handle(events.ClaimObjectGone(a_claim(version="6")), now=0.0)
+    show(engine, a_claim(uid="another", version="8"))
+
+    show(engine, a_claim(version="6", allocation=an_allocation("n1", "gpu-0")))
+
+    assert engine.cluster.claims.claims["default/c"].uid == "another"
+    assert not engine.cluster.claims.held
+
+
+def test_a_claim_that_is_made_later_leaves_no_trace_of_its_pod() -> None:
+    engine = engine_with(a_slice("n1", "gpu-0"), a_claim(owner="uid-p-0"))
+    use = ClaimUse("c", "", "default/p", "uid-p-0")
+    pod = a_pod("p", claims=(use,))
+    see(engine, pod)
+    made = replace(pod, request=replace(pod.request, claims=(replace(use, key="default/c"),)))
+    see(engine, made)
+    assert engine._claim_gates._keys
+
+    engine.handle(events.PodGone(made), now=1.0)
+
+    assert not engine._claim_gates._keys
+    assert not engine._claim_gates._users.groups
 
 
 def test_a_claim_that_is_of_no_use_where_it_is_is_freed() -> None:

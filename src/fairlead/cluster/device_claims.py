@@ -227,7 +227,7 @@ class DeviceClaims:
 
     def _put_claim(self, seen: ResourceClaim) -> ClaimChange:
         known = self.claims.get(seen.key)
-        if known is not None and known.uid == seen.uid and _is_older(seen, known):
+        if known is not None and _is_older(seen, known):  # also one of the same name before it
             return NO_CHANGE
         if known == seen:
             self.claims[seen.key] = seen

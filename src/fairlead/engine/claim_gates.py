@@ -29,22 +29,37 @@ class ClaimGates:
         self._cluster = cluster
         self._queue = queue
         self._put = put
-        #: Uids of pending pods, by the key of a claim.
+        #: Uids of pods, by the key of a claim; and these keys by uid.
         self._users: Grouped[str, None] = Grouped()
+        self._keys: dict[str, tuple[str, ...]] = {}
 
     def gated(self, pod: Pod) -> Pod:
         """The pod with the gate that it needs now; its claims are followed from now on."""
-        for use in pod.request.claims:
-            self._users.put(use.key, pod.uid, None)
-        state = self._cluster.claims
+        self._follow(pod.uid, tuple(use.key for use in pod.request.claims if use.key))
+        if self._is_blocked(pod) == (GATE in pod.gates):
+            return pod
         others = tuple(gate for gate in pod.gates if gate != GATE)
-        blocked = any(state.problem_with(use) for use in pod.request.claims)
-        return replace(pod, gates=(*others, GATE) if blocked else others)
+        return replace(pod, gates=others if GATE in pod.gates else (*others, GATE))
 
     def forget(self, pod: Pod) -> None:
         """The pod is pending no more."""
-        for use in pod.request.claims:
-            self._users.drop(use.key, pod.uid)
+        self._follow(pod.uid, ())
+
+    def _follow(self, uid: str, keys: tuple[str, ...]) -> None:
+        """The pod uses these claims, and no others any more."""
+        before = self._keys.get(uid, ())
+        if keys == before:
+            return
+        for key in before:
+            self._users.drop(key, uid)
+        for key in keys:
+            self._users.put(key, uid, None)
+        self._keys[uid] = keys
+        if not keys:
+            del self._keys[uid]
+
+    def _is_blocked(self, pod: Pod) -> bool:
+        return any(map(self._cluster.claims.problem_with, pod.request.claims))
 
     def seen(self, about: ClaimObject, now: float) -> None:
         """A claim has changed: pods that use it may be tried, or may not any more."""
@@ -58,8 +73,7 @@ class ClaimGates:
         if entry is None:
             return
         pod = member_of(entry, uid)
-        gated = self.gated(pod)
-        if gated.gates != pod.gates:
-            self._put(gated, now)
+        if self._is_blocked(pod) != (GATE in pod.gates):
+            self._put(self.gated(pod), now)
         elif entry.pool is Pool.WAITING:
             self._queue.wake(entry, "ResourceClaimUpdate", now=now)

@@ -47,6 +47,15 @@ class ClaimWatches(ObjectWatches):
         found = served.reflector.objects.get(key) if served else None
         return cast("ResourceClaim | None", found)
 
+    def written(self, claim: ResourceClaim) -> None:
+        """The API server answered a write with the claim.
+
+        What is written was shown before. If it is not any more, the answer is late: it is gone.
+        """
+        shown = self.get(claim.key)
+        if shown is not None and shown.uid == claim.uid:
+            self._feed(events.ClaimObjectSeen(claim))
+
     def _not_served(self, what: str, key: str) -> None:
         served = self._kinds.get(what)
         if served is not None:

@@ -70,7 +70,6 @@ from fairlead.kube.writes.settling import Outcome
 from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
 from fairlead.model.behaviour import Behaviour
-from fairlead.model.claims import ResourceClaim
 from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
 from fairlead.model.pods import Pod, PodField
 from fairlead.model.readings import NodeReadings
@@ -219,7 +218,7 @@ class Scheduler:
             client, self._feed, self._containment.supervise, is_on=bool(profiles)
         )
         readiness = DeviceReadiness(self._claims.get)
-        self._claim_writer = ClaimWriter(writer, self._claim_written, time.time, readiness)
+        self._claim_writer = ClaimWriter(writer, self._claims.written, time.time, readiness)
         self._watches = Watches(
             client,
             self.engine,
@@ -476,9 +475,6 @@ class Scheduler:
 
     def _bind_ended(self, outcome: Outcome) -> None:
         self._claim_writer.bind_ended(outcome, self._feed)
-
-    def _claim_written(self, claim: ResourceClaim) -> None:
-        self._feed(events.ClaimObjectSeen(claim))
 
     def _note(self, event: events.Event) -> None:
         if isinstance(event, events.PodGone):
