@@ -15,7 +15,13 @@ from fairlead.kube.claims.classes import decode_device_class, decode_taint_rule
 from fairlead.kube.claims.common import quantity
 from fairlead.kube.claims.patches import allocation_json
 from fairlead.kube.claims.slices import decode_slice
-from fairlead.model.claims import ClaimUser, DeviceCondition, DeviceConstraint, DeviceNeed
+from fairlead.model.claims import (
+    ClaimUser,
+    DeviceCondition,
+    DeviceConstraint,
+    DeviceId,
+    DeviceNeed,
+)
 from fairlead.model.devices import (
     CapacityRange,
     CounterSet,
@@ -95,6 +101,9 @@ CLAIM = {
                      "conditions": [{"type": "Ready", "status": "True"}], "data": {"x": 1}}],
     },
 }  # fmt: skip
+
+
+HELD = DeviceId("gpu.nvidia.com", "node-a", RESULT["device"])
 
 
 def raw(body: Any) -> bytes:
@@ -302,7 +311,11 @@ def test_allocations_are_the_same_whatever_their_shares_are_called() -> None:
 def test_a_claim_that_cannot_be_honoured_says_why(
     value: Any, path: tuple[str | int, ...], says: str
 ) -> None:
-    assert says in decode_claim(changed(CLAIM, value, *path)).problem
+    found = decode_claim(changed(CLAIM, value, *path))
+
+    assert says in found.problem
+    assert found.allocation is not None, "its devices are held all the same"
+    assert [device.key for device in found.allocation.devices] == [HELD]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from fairlead.kube.claims.wire import (
     DeviceStatusWire,
     DevicesWire,
     ExactWire,
+    HeldStatusWire,
     RequestWire,
     ResultWire,
 )
@@ -50,6 +51,7 @@ EXTENDED = "resource.kubernetes.io/extended-resource-claim"
 
 _specs = msgspec.json.Decoder(ClaimSpecWire)
 _statuses = msgspec.json.Decoder(ClaimStatusWire | None)
+_held = msgspec.json.Decoder(HeldStatusWire | None)
 
 
 def decode_claim(raw: bytes | Raw) -> ResourceClaim:
@@ -58,6 +60,8 @@ def decode_claim(raw: bytes | Raw) -> ResourceClaim:
     requests, constraints, configs, problem = _asked(wire.spec)
     status, odd = _status(wire.status)
     allocation, reports, unclear = _given(status)
+    if odd or unclear:
+        allocation = _named_devices(wire.status)
     meta = wire.metadata
     return ResourceClaim(
         meta.namespace,
@@ -156,6 +160,18 @@ def _given(
         return allocation_of(status.allocation), reports, ""
     except (FairleadError, *UNREADABLE) as error:
         return None, reports, unreadable("allocation of the claim", error)
+
+
+def _named_devices(raw: Raw) -> Allocation | None:
+    """The devices of an allocation of which something cannot be read: they are held."""
+    try:
+        status = _held.decode(raw)
+    except UNREADABLE:
+        return None
+    if status is None or status.allocation is None:
+        return None
+    results = status.allocation.devices.results or ()
+    return Allocation(tuple(AllocatedDevice(r.request, r.driver, r.pool, r.device) for r in results))
 
 
 def allocation_of(wire: AllocationWire) -> Allocation:

@@ -245,6 +245,27 @@ class ClaimStatusWire(msgspec.Struct, rename="camel", gc=False):
     devices: list[DeviceStatusWire] | None = None
 
 
+class HeldDeviceWire(msgspec.Struct, gc=False):
+    """The least that is needed to know what a claim holds."""
+
+    request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+
+
+class HeldDevicesWire(msgspec.Struct, gc=False):
+    results: list[HeldDeviceWire] | None = None
+
+
+class HeldAllocationWire(msgspec.Struct, gc=False):
+    devices: HeldDevicesWire = msgspec.field(default_factory=HeldDevicesWire)
+
+
+class HeldStatusWire(msgspec.Struct, gc=False):
+    allocation: HeldAllocationWire | None = None
+
+
 # -- rules about taints ------------------------------------------------------------------------
 
 
