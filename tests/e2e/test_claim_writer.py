@@ -18,6 +18,7 @@ from fairlead.engine.instructions import Prepare
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.claims.claims import FINALIZER, decode_claim
 from fairlead.kube.http.client import Client
+from fairlead.kube.writes import claim_settlement
 from fairlead.kube.writes.claim_writer import ClaimWriter
 from fairlead.kube.writes.device_readiness import DeviceReadiness
 from fairlead.kube.writes.preparer import PrepareOutcome, Preparer
@@ -168,6 +169,39 @@ async def test_a_write_that_goes_astray_is_settled(
     assert read(dra).allocation is None, "what a lost write did can be taken back, too"
 
 
+async def test_a_lost_reply_is_looked_for_until_the_claim_can_be_read(
+    dra: DraObjects, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim, pod = a_claim(dra), pod_of(dra)
+    monkeypatch.setattr(claim_settlement, "IN_FLIGHT_S", 0.0)
+    monkeypatch.setattr(claim_settlement, "_LONGEST_PAUSE_S", 0.01)
+    proxy.on_request(faults.lose_reply, method="PATCH", path="/status")
+    proxy.on_request(faults.answer(503, "not now"), method="PATCH", path="/status", times=None)
+    proxy.on_request(faults.answer(503, "not now"), method="GET", path="/c", times=8)
+    async with a_bench(proxy) as bench:
+        bench.preparer.submit(work(pod, ClaimWrite(claim, on("gpu-0"))))
+        assert await bench.outcome() == Prepared(pod.uid), "else its devices would be free"
+    assert users_of(dra.claim("c")) == [pod.name]
+
+
+async def test_a_reservation_that_is_being_taken_back_is_not_relied_on(
+    dra: DraObjects, proxy: FaultProxy
+) -> None:
+    claims, pod, other = [a_claim(dra, name) for name in "ab"], pod_of(dra), pod_of(dra, "other")
+    async with a_bench(proxy) as bench:
+        for each in (other, pod):
+            writes = (ClaimWrite(claim, on(f"gpu-{claim.name}")) for claim in claims)
+            bench.preparer.submit(work(each, *writes))
+            await bench.outcome()
+        reserved = [ClaimWrite(read(dra, name)) for name in "ab"]
+        bench.writer.release(pod.uid)
+        bench.preparer.submit(work(pod, *reserved))
+        outcome = await bench.outcome()
+    users = [users_of(dra.claim(name)) for name in "ab"]
+    assert isinstance(outcome, PrepareFailed), users
+    assert users == [["other"], ["other"]]
+
+
 async def test_a_conflict_with_a_driver_keeps_the_devices(
     dra: DraObjects, proxy: FaultProxy
 ) -> None:
@@ -307,7 +341,8 @@ async def test_nothing_is_bound_on_a_reservation_that_is_being_taken_back(
         bench.writer.release(pod.uid)
         bench.preparer.submit(work(pod, ClaimWrite(reserved, None)))
         failed = await bench.outcome()
-    said = f"claim {dra.namespace}/c got deallocated elsewhere in the meantime"
+        assert read(dra).allocation is None, "it was taken back first"
+    said = "claims of an earlier attempt were taken back in the meantime"
     assert failed == PrepareFailed(pod.uid, FAILED + said)
 
 
@@ -327,7 +362,7 @@ async def test_devices_that_a_driver_prepares_first_are_waited_for(
             kind = "Ready" if ends == "ready" else "Broken"
             dra.patch("c", {"status": {"devices": [report(kind)]}}, "/status")
             bench.shown[claim.key] = read(dra)
-            bench.writer.look()
+            bench.writer.look(claim.key)
         outcome = await bench.outcome()
     if ends == "ready":
         assert outcome == Prepared(pod.uid)

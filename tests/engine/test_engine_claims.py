@@ -23,6 +23,7 @@ from fairlead.engine.instructions import (
     Bind,
     FreeClaim,
     Prepare,
+    ReleaseClaims,
 )
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.claims import (
@@ -534,3 +535,17 @@ def test_selectors_that_take_long_to_compile_are_refused() -> None:
     assert isinstance(told, AnnounceFailure)
     assert "selectors of the resource claims are too long for Fairlead" in told.message
     assert not engine.cluster.claims.inventory.answers.work
+
+
+def test_no_pod_is_bound_whose_claim_is_not_reserved_for_it() -> None:
+    engine = engine_with(a_slice("n1", "gpu-0"), a_claim())
+    pod = a_claiming_pod("p", "c")
+    see(engine, pod)
+    asked, step = prepared(decide(engine))
+    (claim,) = written(step, pod)
+    show(engine, claim, replace(claim, reserved_for=(), version="11"))
+
+    made = engine.handle(events.Prepared(asked.pod.uid), now=1.0)
+
+    assert ReleaseClaims(pod) in made
+    assert not any(isinstance(each, Bind) for each in made)

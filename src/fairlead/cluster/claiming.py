@@ -9,6 +9,7 @@ from fairlead.cluster.changes import ANYWHERE
 from fairlead.cluster.device_claims import ClaimChange, ClaimWrite
 from fairlead.model.claims import AllocatedDevice, ClaimObject, ResourceClaim
 from fairlead.model.devices import ResourceSlice
+from fairlead.model.pods import Pod
 
 if TYPE_CHECKING:
     from fairlead.cluster.cluster import Cluster
@@ -70,6 +71,15 @@ def undo(cluster: "Cluster", writes: Sequence[ClaimWrite]) -> bool:
     change = cluster.claims.settle(writes)
     _log_devices(cluster, change)
     return bool(change.freed)
+
+
+def unreserved(cluster: "Cluster", pod: Pod) -> str:
+    """Why a kubelet would not start the pod: a claim that is not reserved for it."""
+    claims = filter(None, (cluster.claims.claims.get(use.key) for use in pod.request.claims))
+    for claim in claims:
+        if all(user.uid != pod.uid for user in claim.reserved_for):
+            return f"claim {claim.key} is not reserved for the pod any more"
+    return ""
 
 
 def _log(

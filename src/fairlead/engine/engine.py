@@ -825,6 +825,8 @@ class Engine:
         placement = self._placements[held.pod.scheduler]
         if problem := placement.problem_after(steps, held.node):
             return problem
+        if held.pod.request.claims and (problem := claiming.unreserved(self.cluster, held.pod)):
+            return problem
         if not reserving.name_gpus(self.cluster, held):
             return f"the reserved GPU of {held.node} is not known"
         if lost := self.cluster.lost_gpu(held):

@@ -486,7 +486,7 @@ class Scheduler:
         elif isinstance(event, events.StorageSeen | events.StorageGone):
             self._volume_binder.look()
         elif isinstance(event, events.ClaimObjectSeen):
-            self._claim_writer.look()
+            self._claim_writer.look(event.seen.key)
         self._rejections.note(event)
         self._ended.note(event)
         self._owners.note(event)

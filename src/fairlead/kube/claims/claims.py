@@ -171,7 +171,9 @@ def _named_devices(raw: Raw) -> Allocation | None:
     if status is None or status.allocation is None:
         return None
     results = status.allocation.devices.results or ()
-    return Allocation(tuple(AllocatedDevice(r.request, r.driver, r.pool, r.device) for r in results))
+    return Allocation(
+        tuple(AllocatedDevice(r.request, r.driver, r.pool, r.device) for r in results)
+    )
 
 
 def allocation_of(wire: AllocationWire) -> Allocation:

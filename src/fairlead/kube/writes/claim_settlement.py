@@ -7,6 +7,7 @@ again after a lost reply, and once the claim has another version, no earlier try
 
 import asyncio
 from collections.abc import Callable
+from itertools import count
 
 import msgspec
 import structlog
@@ -76,11 +77,15 @@ class ClaimSettlement:
             if isinstance(error, ReplyLost):
                 self._doubt()
             await self._again(str(error))
-            return
-        if reply.status < 300:
+            return None
+        if reply.status >= 300:
+            return await self._refused(reply)
+        try:
             self._take(reply)
-        else:
-            await self._refused(reply)
+        except UNREADABLE as error:
+            self._doubt()
+            await self._again(str(error))
+        return None
 
     async def _refused(self, reply: Reply) -> None:
         if reply.status in _CONFLICTS:
@@ -89,8 +94,9 @@ class ClaimSettlement:
         if reply.status in _DOUBTFUL:
             self._doubt()
         if reply.status not in _PASSING and not self._is_in_doubt():
-            raise StepFailed(reply.message)
-        await self._again(reply.message)
+            await self._fail(reply.message)
+        else:
+            await self._again(reply.message)
 
     async def _conflict(self, reply: Reply) -> None:
         """Reads the claim. Raises StepFailed if it is as before, or changes all the time."""
@@ -105,10 +111,23 @@ class ClaimSettlement:
         """After a pause; raises when it was tried often enough, and none of the tries counts."""
         self._failures += 1
         if self._failures >= _TRIES and not self._is_in_doubt():
-            raise StepFailed(problem)
+            return await self._fail(problem)
         if self._failures == _TRIES:
             log.warning("outcome of a write to a claim is unknown", claim=self.now.key, why=problem)
         await asyncio.sleep(pause_s(self._failures - 1, longest_s=_LONGEST_PAUSE_S))
+        return None
+
+    async def _fail(self, problem: str) -> None:
+        """Raises StepFailed; after a lost reply only if the claim shows that nothing came of it.
+
+        No try is carried out any more. One of them may have been.
+        """
+        before = self.now.version
+        if self._doubt_until_s:
+            await self._read()
+            self._doubt_until_s = 0.0
+        if self.now.version == before:
+            raise StepFailed(problem)
 
     def _doubt(self) -> None:
         self._doubt_until_s = asyncio.get_running_loop().time() + IN_FLIGHT_S
@@ -123,19 +142,19 @@ class ClaimSettlement:
         self._seen(self.now)
 
     async def _read(self) -> None:
-        """Raises StepFailed if the claim is gone, or cannot be read."""
-        for tries in range(_TRIES):
+        """Raises StepFailed if it is gone or cannot be read; after a lost reply it must be."""
+        for tries in count():
             try:
                 reply = await self._client.request("GET", self._path)
                 if reply.status == 200:
                     return self._take(reply)
-                problem = reply.message
-                if reply.status == 404:
-                    break
+                problem, may_pass = reply.message, reply.status in _PASSING
             except (ApiError, *UNREADABLE) as error:
-                problem = str(error)
+                problem, may_pass = str(error), True
+            if not may_pass or (tries + 1 >= _TRIES and not self._doubt_until_s):
+                raise StepFailed(problem)
             await asyncio.sleep(pause_s(tries, longest_s=_LONGEST_PAUSE_S))
-        raise StepFailed(problem)
+        return None
 
 
 def _refusal(reply: Reply) -> str:

@@ -63,13 +63,15 @@ class ClaimWriter:
         #: What was written for each pod that is not bound yet, by uid.
         self._written: dict[str, list[ClaimWrite]] = {}
         self._abandoned: set[str] = set()
+        #: Pods whose claims are being taken back, by uid.
+        self._releases: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
         self._readiness = readiness
 
-    def look(self) -> None:
-        """A watch has shown a claim."""
-        self._readiness.look()
+    def look(self, key: str) -> None:
+        """A watch has shown the claim."""
+        self._readiness.look(key)
 
     def stop(self) -> None:
         """Ends at once: the next start sees what became of all. Call it before `Preparer.stop`."""
@@ -88,7 +90,8 @@ class ClaimWriter:
         except asyncio.CancelledError:
             if not self._is_stopping:
                 self._abandoned.add(pod.uid)
-                self._readiness.look()
+                for write in step.writes:
+                    self._readiness.look(write.claim.key)
                 await asyncio.wait((work,))
                 await self.take_back(pod.uid)
             raise
@@ -121,7 +124,12 @@ class ClaimWriter:
     def release(self, uid: str) -> None:
         """Takes back in the background."""
         if uid in self._written:
-            self._begin(self.take_back(uid))
+            task = self._releases[uid] = self._begin(self.take_back(uid))
+            task.add_done_callback(partial(self._released, uid))
+
+    def _released(self, uid: str, task: asyncio.Task[None]) -> None:
+        if self._releases.get(uid) is task:
+            del self._releases[uid]
 
     def free(self, uid: str, claim: ResourceClaim) -> asyncio.Task[None]:
         """The claim is allocated where the pod cannot go: frees it, in the background."""
@@ -134,6 +142,9 @@ class ClaimWriter:
         return task
 
     async def _write(self, pod: Pod, step: ClaimStep) -> None:
+        if release := self._releases.get(pod.uid):  # it was decided on what is being undone
+            await asyncio.wait((release,))
+            raise StepFailed("claims of an earlier attempt were taken back in the meantime")
         try:
             claims = [await self._reserve(pod, write) for write in step.writes]
             await self._readiness.wait(claims, partial(self._check, pod))

@@ -18,11 +18,12 @@ class DeviceReadiness:
     ) -> None:
         self._latest = latest
         self._wait_s = wait_s
-        self._changed: set[asyncio.Event] = set()
+        #: Of those who wait, by the key of a claim.
+        self._changed: dict[str, set[asyncio.Event]] = {}
 
-    def look(self) -> None:
-        """A claim has changed, or a pod is gone: those who wait look again."""
-        for changed in self._changed:
+    def look(self, key: str) -> None:
+        """The claim has changed, or a pod of it is gone: those who wait for it look again."""
+        for changed in self._changed.get(key, ()):
             changed.set()
 
     async def wait(self, claims: Sequence[ResourceClaim], check: Callable[[], None]) -> None:
@@ -31,11 +32,19 @@ class DeviceReadiness:
         if not waited:
             return
         changed = asyncio.Event()
-        self._changed.add(changed)
+        for claim in waited:
+            self._changed.setdefault(claim.key, set()).add(changed)
         try:
             await self._until_ready(waited, changed, check)
         finally:
-            self._changed.discard(changed)
+            for claim in waited:
+                self._forget(claim.key, changed)
+
+    def _forget(self, key: str, changed: asyncio.Event) -> None:
+        waiting = self._changed.get(key, set())
+        waiting.discard(changed)
+        if not waiting:
+            self._changed.pop(key, None)
 
     async def _until_ready(
         self, pending: list[ResourceClaim], changed: asyncio.Event, check: Callable[[], None]
