@@ -143,7 +143,7 @@ def test_a_scheduler_that_is_killed_at_any_moment_leaves_nothing_undone(
 ) -> None:
     audit = ClaimAudit(dra.plane, dra.namespace)
     dra.a_template("gpu", one(dra))
-    for life in range(3):
+    for life in range(2):  # as many as there are devices: none may have been bound before
         with fairlead(control_plane, ends_with=-signal.SIGKILL) as running:
             pods.create(f"p{life}", resourceClaims=uses("gpu", template=True))
             eventually(lambda: any(dra.claim(each["metadata"]["name"])["metadata"].get("finalizers")
@@ -155,7 +155,7 @@ def test_a_scheduler_that_is_killed_at_any_moment_leaves_nothing_undone(
                 pods.delete(name)
     with fairlead(control_plane):
         eventually(lambda: all(pods.nodes().values()), what="every pod that is left is bound")
-    assert audit.check() == 3
+    assert audit.check() == 2
 
 
 def test_a_claim_on_a_node_that_the_pod_cannot_use_is_freed(
