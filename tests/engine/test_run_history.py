@@ -192,6 +192,14 @@ def test_a_record_that_is_not_sound_is_refused(value: float) -> None:
         run_dumps.load(body + struct.pack("<I", crc32(body)))
 
 
+def test_a_width_that_is_no_width_is_refused() -> None:
+    """Ranges are widened by a power of it: a large one would be too large a number."""
+    body = b"fairlead run times 1\n" + struct.pack("<8sH", b"space...", 1)
+    body += struct.pack("<8s5dBf", b"kind....", 0, 0, 0, 0, 1000.0, 1, 5.0)
+    with pytest.raises(ValueError, match="not sound"):
+        run_dumps.load(body + struct.pack("<I", crc32(body)))
+
+
 def test_a_dump_that_is_too_large_is_not_read() -> None:
     with pytest.raises(ValueError, match="more than a dump has"):
         run_dumps.load(bytes(run_dumps.LARGEST_DUMP + 1))

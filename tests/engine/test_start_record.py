@@ -1,7 +1,9 @@
 """Forecasts of starts are judged by what happened, kept in bounded space, and quoted."""
 
+import math
 import random
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -132,6 +134,25 @@ def test_damaged_bytes_are_refused() -> None:
             start_dumps.load(good[:at])
     with pytest.raises(ValueError, match="more than a dump has"):
         start_dumps.load(good + bytes(start_dumps.LARGEST_DUMP))
+
+
+@pytest.mark.parametrize("at_s", [-math.inf, 1e300])
+def test_forecasts_and_widths_that_make_no_sense_are_refused(at_s: float) -> None:
+    """A ConfigMap can be edited, and its sum computed again."""
+    record = StartRecord()
+    record.note("unit", replace(forecast(), earliest_s=at_s), bounded=False)
+    with pytest.raises(ValueError, match="not sound"):
+        start_dumps.load(start_dumps.dump(record, 0.0))
+    wide = StartRecord()
+    wide.of(0.0, bounded=False).width = 1000.0
+    with pytest.raises(ValueError, match="not sound"):
+        start_dumps.load(start_dumps.dump(wide, 0.0))
+
+
+def test_a_bound_of_any_length_does_not_make_the_record_unreadable() -> None:
+    record = StartRecord()
+    record.note("unit", replace(forecast(), latest_s=float(2**63)), bounded=False)
+    assert start_dumps.load(start_dumps.dump(record, 1.8e9)).open()
 
 
 def test_each_forecast_has_a_class() -> None:

@@ -8,7 +8,7 @@ import struct
 from zlib import crc32
 
 from fairlead.engine.run_history import MOST_KINDS, RunHistory
-from fairlead.engine.run_record import MOST_TIMES, RunRecord
+from fairlead.engine.run_record import LARGEST, MOST_TIMES, WIDEST, RunRecord
 
 _MAGIC = b"fairlead run times 1\n"
 _SUM = struct.Struct("<I")
@@ -73,6 +73,8 @@ def _read_kind(history: RunHistory, space: bytes, body: memoryview, at: int) -> 
 
 
 def _is_sound(numbers: list[float], values: tuple[float, ...]) -> bool:
-    return all(0.0 <= number < math.inf for number in numbers) and all(
-        0.0 < value < math.inf for value in values
+    return (
+        all(0.0 <= number <= LARGEST for number in numbers)
+        and all(0.0 < value < math.inf for value in values)
+        and numbers[-1] <= WIDEST
     )

@@ -12,7 +12,9 @@ _FADES = 0.98
 #: Ranges are widened until this part of them holds. It is more than the 8 of 10 that is meant: runs
 #: are judged when they end, beside others that ended then, and forecasts are made long before.
 _HOLDS, _WIDENS = 0.9, 0.1
-_WIDEST = 3.0
+WIDEST = 3.0
+#: No sum that fades and no time in seconds comes to more than this.
+LARGEST = 1e12
 #: What a kind without a record is trusted with: so much of an error, as of one forecast.
 _UNPROVEN, _LEAST_ERROR = 1.0, 0.05
 
@@ -64,7 +66,7 @@ class RunRecord:
         self.judged = _FADES * self.judged + 1.0
         self.held = _FADES * self.held + held
         change = _WIDENS * (_HOLDS - held)
-        self.width = min(max(self.width + change, 0.0), _WIDEST)
+        self.width = min(max(self.width + change, 0.0), WIDEST)
 
     def quantile(self, share: float, above: float = 0.0) -> float | None:
         """The value that so many of those above a limit stay below; None if there are none."""

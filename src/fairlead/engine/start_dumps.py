@@ -4,11 +4,10 @@ Times of forecasts that are not judged yet are those of day. What cannot be read
 whole.
 """
 
-import math
 import struct
 from zlib import crc32
 
-from fairlead.engine.run_record import MOST_TIMES
+from fairlead.engine.run_record import LARGEST, MOST_TIMES, WIDEST
 from fairlead.engine.start_record import CLASSES, MOST_OPEN, OpenForecast, StartRecord
 
 _MAGIC = b"fairlead start forecasts 1\n"
@@ -68,7 +67,8 @@ def _read(body: memoryview, wall_offset_s: float) -> StartRecord:
         at += _CLASS.size
         ratios: tuple[float, ...] = struct.unpack_from(f"<{count}f", body, at)
         at += 4 * count
-        _check((judged, held, width, *ratios), at_least_s=0.0, sound=count <= MOST_TIMES)
+        sound = count <= MOST_TIMES and width <= WIDEST
+        _check((judged, held, width, *ratios), at_least_s=0.0, sound=sound)
         each = record.classes[kind]
         each.judged, each.held, each.width = judged, held, width
         for ratio in ratios:
@@ -78,7 +78,7 @@ def _read(body: memoryview, wall_offset_s: float) -> StartRecord:
     for _ in range(count):
         digest, number, *times, missed = _OPEN.unpack_from(body, at)
         at += _OPEN.size
-        _check(times, at_least_s=-math.inf, sound=number < len(CLASSES))
+        _check(times, at_least_s=-LARGEST, sound=number < len(CLASSES))
         made_s, earliest_s, expected_s, latest_s = (at_s - wall_offset_s for at_s in times)
         forecast = OpenForecast(made_s, earliest_s, expected_s, latest_s, missed)
         record.reopen(digest, CLASSES[number], forecast)
@@ -86,5 +86,5 @@ def _read(body: memoryview, wall_offset_s: float) -> StartRecord:
 
 
 def _check(numbers: tuple[float, ...] | list[float], *, at_least_s: float, sound: bool) -> None:
-    if not sound or not all(at_least_s <= each < math.inf for each in numbers):
+    if not sound or not all(at_least_s <= each <= LARGEST for each in numbers):
         raise ValueError("a record is not sound")

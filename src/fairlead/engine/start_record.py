@@ -23,6 +23,8 @@ ENOUGH_JUDGED = 5.0
 #: A unit that has not started so long after the range is left out.
 _GIVEN_UP_S = 7 * 86_400.0
 _MOST_RATIO = 1e3
+#: A range ends so long after the forecast at the latest: users state bounds of any length.
+_LONGEST_S = 10 * 365 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ class StartRecord:
         found.key = key
         kind = class_of(forecast.expected_s - forecast.made_s, bounded=bounded)
         if kind not in found.forecasts:
+            forecast.latest_s = min(forecast.latest_s, forecast.made_s + _LONGEST_S)
             found.forecasts[kind] = forecast
             self.version += 1
 
