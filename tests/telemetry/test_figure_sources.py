@@ -55,6 +55,8 @@ class World:
 async def prometheus(answer: Callable[[], object]) -> AsyncIterator[str]:
     async def query(_: web.Request) -> web.Response:
         said = answer()
+        if isinstance(said, bytes):
+            return web.Response(body=said)
         return web.Response(status=503) if said is None else web.json_response(said)
 
     app = web.Application()
@@ -121,6 +123,19 @@ def test_a_corrected_price_of_a_sheet_that_does_not_age_is_used_after_a_while() 
     assert check.used([(rule, "3.9")], 60.0)[1] == {"jump": 1}
     (used,), rejected = check.used([(rule, "3.9")], 660.0)
     assert (used.figure, not rejected) == (3.9, True)
+
+
+@pytest.mark.parametrize(
+    "odd", [b"", b"<html>", b'{"odd": ' + b"[" * 100_000, b'{"status": "success", "data": {}}']
+)
+async def test_an_answer_that_cannot_be_read_ends_nothing(odd: bytes) -> None:
+    said: list[object] = [by_node(a="1.5")]
+    async with prometheus(lambda: said[0]) as url:
+        world = World(plans(f"prices: [{{kind: opencost, url: '{url}'}}]"), a_node("a"))
+        await world.prices(0.0)
+        said[0] = odd
+        assert await world.prices(60.0) == [1.5]
+        assert world.problem
 
 
 async def test_a_new_level_of_prices_is_accepted_when_the_old_one_is_too_old() -> None:

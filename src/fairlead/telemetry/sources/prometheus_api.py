@@ -62,5 +62,5 @@ class PrometheusServer:
         await self._lines.fetch(self._address, pieces.append, self._limits, headers, body)
         try:
             return _replies.decode(b"".join(pieces))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise SourceFault(f"the answer is not valid Prometheus output: {error}") from error
