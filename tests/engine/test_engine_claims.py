@@ -39,6 +39,7 @@ from fairlead.model.devices import (
     DeviceClass,
     DeviceForm,
     DeviceTaint,
+    DeviceTaintRule,
     ResourceSlice,
 )
 from fairlead.model.pods import Pod
@@ -549,3 +550,20 @@ def test_no_pod_is_bound_whose_claim_is_not_reserved_for_it() -> None:
 
     assert ReleaseClaims(pod) in made
     assert not any(isinstance(each, Bind) for each in made)
+
+
+def test_a_rule_about_taints_changes_only_what_it_concerns() -> None:
+    engine = engine_with(a_slice("n1", "gpu-0"), a_slice("n2", "gpu-0"), a_claim())
+    inventory = engine.cluster.claims.inventory
+    inventory.changed = set()
+    taint = DeviceTaint("k", "v", "NoSchedule")
+    rule = DeviceTaintRule("r", taint, has_selector=True, driver=DRIVER, pool="n1")
+
+    show(engine, rule)
+    assert inventory.changed == {(DRIVER, "n1")}
+    show(engine, replace(rule, pool="n2"))
+    assert inventory.changed == {(DRIVER, "n1"), (DRIVER, "n2")}
+
+    see(engine, a_claiming_pod("p", "c"))
+    asked, _ = prepared(decide(engine))
+    assert asked.node == "n1", "the taint was moved to the other node"

@@ -15,7 +15,7 @@ from fairlead.claims.inventory import DeviceInventory
 from fairlead.claims.pools import PoolKey
 from fairlead.claims.usage import DeviceUsage
 from fairlead.cluster.claim_answers import KeptAnswers
-from fairlead.cluster.device_taints import tainted
+from fairlead.cluster.device_taints import concerns, tainted
 from fairlead.cluster.grouped import Grouped
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.claims import AllocatedDevice, Allocation, ClaimObject, ResourceClaim
@@ -196,8 +196,10 @@ class DeviceClaims:
             case DeviceClass():
                 return ClaimChange(seen=_put(self.classes, seen.name, seen))
             case DeviceTaintRule():
+                before = self._taint_rules.get(seen.name)
                 changed = _put(self._taint_rules, seen.name, seen)
-                self._taint_again()
+                if changed:
+                    self._taint_again(before, seen)
                 return ClaimChange(seen=changed)
             case _:
                 assert_never(seen)
@@ -220,7 +222,7 @@ class DeviceClaims:
                 return ClaimChange(seen=self.classes.pop(gone.name, None) is not None)
             case DeviceTaintRule():
                 known = self._taint_rules.pop(gone.name, None)
-                self._taint_again()
+                self._taint_again(known)
                 return ClaimChange(seen=known is not None)
             case _:
                 assert_never(gone)
@@ -288,9 +290,12 @@ class DeviceClaims:
         behaviour = self.inventory.behaviour
         self.inventory.put(tainted(part, self._taint_rules.values(), behaviour))
 
-    def _taint_again(self) -> None:
+    def _taint_again(self, *rules: DeviceTaintRule | None) -> None:
+        """These rules came, changed or went: only devices that they concern are published again."""
+        behaviour, given = self.inventory.behaviour, [rule for rule in rules if rule is not None]
         for part in self._slices.values():
-            self._publish(part)
+            if any(concerns(rule, part, behaviour) for rule in given):
+                self._publish(part)
 
     # -- what is in flight -------------------------------------------------------------------
 
