@@ -126,15 +126,13 @@ class CountedBook:
         return self._rows[amount]
 
     def _rows_with(self, amount: int, cluster: "Cluster") -> NodeMask | None:
-        short, masks = self._short_of(amount), self.layers.masks(cluster)
-        if self.spec.mode is CountedMode.ANY:
-            found = cluster.nodes.none()
-            for layer, mask in masks.items():
-                if layer not in short:
-                    found |= mask
+        short, rows = self._short_of(amount), self.layers.rows(cluster)
+        is_any, found = self.spec.mode is CountedMode.ANY, cluster.nodes.none()
+        for layer in rows.keys() - short if is_any else rows.keys() & short:
+            found[rows[layer]] = True
+        if is_any:
             return found
-        full = [masks[layer] for layer in short if layer in masks]
-        return ~np.logical_or.reduce(full) if full else None
+        return ~found if found.any() else None
 
     def _short_of(self, amount: int) -> set[str]:
         """Kept, since there may be thousands of layers, and few change with a decision."""

@@ -4,9 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from fairlead.cluster.arrays import NodeMask
 from fairlead.model.counted import CountedLayer, CountedResource
 
 if TYPE_CHECKING:
@@ -18,8 +15,7 @@ MOST_VALUES = 4096
 
 class CountedLayers:
     def __init__(self, spec: CountedResource) -> None:
-        self._masks: dict[str, NodeMask] | None = None
-        self._size = 0
+        self._rows: dict[str, list[int]] | None = None
         #: By node, the layers that cover it; and on how many nodes each value of a label is.
         self._on_node: dict[str, tuple[str, ...]] = {}
         self._nodes: Counter[str] = Counter()
@@ -66,7 +62,7 @@ class CountedLayers:
                     del self._nodes[each]
         if labels is not None and (found := self._named(labels)):
             self._on_node[name] = found
-        self._masks = None
+        self._rows = None
 
     def _named(self, labels: Mapping[str, str]) -> tuple[str, ...]:
         found: dict[str, None] = {}
@@ -94,19 +90,14 @@ class CountedLayers:
                 found += by_value.get(value, ())
         return (layer for _, layer in sorted(found, key=_place) if _covers(layer, labels))
 
-    def masks(self, cluster: "Cluster") -> dict[str, NodeMask]:
+    def rows(self, cluster: "Cluster") -> Mapping[str, list[int]]:
         """The rows of each layer that has any."""
-        size = cluster.columns.size
-        if self._masks is None or self._size != size:
-            self._size = size
-            rows: dict[str, list[int]] = {}
+        if self._rows is None:
+            self._rows = {}
             for node, names in self._on_node.items():
                 for name in names:
-                    rows.setdefault(name, []).append(cluster.row_of[node])
-            self._masks = {name: np.zeros(size, dtype=np.bool_) for name in rows}
-            for name, found in rows.items():
-                self._masks[name][found] = True
-        return self._masks
+                    self._rows.setdefault(name, []).append(cluster.row_of[node])
+        return self._rows
 
 
 def _place(each: tuple[int, CountedLayer]) -> int:
