@@ -55,7 +55,7 @@ class PlanScope:
 
 @dataclass(frozen=True, slots=True)
 class StartedPlace:
-    """Of a unit that started: its scope, its rank there, and its place among all units."""
+    """Of a unit when it started, or now: its scope, its rank there, and among all units."""
 
     book: "PlanBook"
     scope: tuple[str, BackfillMode]
@@ -96,6 +96,8 @@ class PlanBook:
         self._improved_s = float("-inf")
         #: Whether there may be more room than plans expect.
         self._room_grew = False
+        #: The place of the unit that was last asked about, for one decision: many ask about it.
+        self._asked: tuple[str, StartedPlace | None] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._plans)
@@ -129,12 +131,15 @@ class PlanBook:
 
     def is_before(self, uid: str, place: "StartedPlace") -> bool:
         """Whether the waiting unit with this pod comes before the place."""
-        entry = self._queue.get(uid)
-        if entry is None:
+        if self._asked is None or self._asked[0] != uid:
+            entry = self._queue.get(uid)
+            self._asked = uid, None if entry is None else self.place_of(entry)
+        asked = self._asked[1]
+        if asked is None:
             return False
-        if self._mode_of(entry.unit) == place.scope:
-            return self.ranks.rank_of(entry) < place.rank
-        return self.ranks.order_of(entry) < place.order
+        if asked.scope == place.scope:
+            return asked.rank < place.rank
+        return asked.order < place.order
 
     def scope_of(self, unit: Unit) -> PlanScope:
         key, mode = self._mode_of(unit)
@@ -196,6 +201,7 @@ class PlanBook:
 
     def renew(self, now: float) -> bool:
         """Plans follow what has changed; whether one of them is another one now."""
+        self._asked = None
         before = [_start_of(plan) for plan in self._plans]
         if self._plans:
             self._drop_started()
