@@ -27,6 +27,7 @@ from fairlead.engine.instructions import (
 )
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.claims import (
+    ALL_DEVICES,
     ClaimObject,
     DeviceConstraint,
     DeviceNeed,
@@ -567,3 +568,21 @@ def test_a_rule_about_taints_changes_only_what_it_concerns() -> None:
     see(engine, a_claiming_pod("p", "c"))
     asked, _ = prepared(decide(engine))
     assert asked.node == "n1", "the taint was moved to the other node"
+
+
+def test_many_requests_are_given_up_where_every_node_has_to_be_asked() -> None:
+    names = tuple(f"n{number}" for number in range(40))
+    needs = tuple(DeviceNeed(GPU_CLASS.name, name=f"s{at}") for at in range(8))
+    many = tuple(DeviceRequest(f"r{at}", None, needs) for at in range(32))
+    every = DeviceNeed(GPU_CLASS.name, mode=ALL_DEVICES, count=0)
+    claims = [a_claim(f"c{at}", requests=many) for at in range(10)]
+    last = a_claim("all", requests=(DeviceRequest("r", every),))
+    slices = (a_slice(name, "gpu-0") for name in names)
+    engine = engine_with(*slices, *claims, last, nodes=names)
+    see(engine, a_claiming_pod("p", *(claim.name for claim in claims), "all"))
+
+    (told,) = decide(engine)
+
+    assert isinstance(told, AnnounceFailure)
+    assert told.message.endswith("timed out trying to allocate devices")
+    assert engine.cluster.claims.allocator.work < 100_000  # of 40 * 7 * 2_560

@@ -25,8 +25,9 @@ STEP_LIMIT = 20_000
 #: Expressions that are evaluated for one node, and for all: some tenths of a second, and a second.
 _NODE_EVALUATIONS = 20_000
 _EVALUATIONS = 100_000
-#: An evaluation takes as long as so many steps.
+#: An evaluation, or the preparation of a request, takes as long as so many steps.
 _STEPS_OF_EVALUATION = 4
+_STEPS_OF_PREPARATION = 6
 
 
 class Allocator:
@@ -45,11 +46,13 @@ class Allocator:
         self._glance: NodeGlance | None = None
         #: All steps of all searches: the work that was done.
         self.steps = 0
+        #: Steps of preparations: for requests and alternatives, once for each node.
+        self._preparing = 0
 
     @property
     def work(self) -> int:
         """All that was done until now, in steps."""
-        return self.steps + _STEPS_OF_EVALUATION * self._inventory.answers.work
+        return self.steps + self._preparing + _STEPS_OF_EVALUATION * self._inventory.answers.work
 
     def allocate(
         self,
@@ -109,8 +112,11 @@ class Allocator:
     ) -> tuple[list[list[list[WantedDevices]]], list[list[Constraint]]]:
         """Nodes are asked for the same claims one after another: what is the same is kept."""
         kept = self._kept
+        asked = sum(len(each.first_available) or 1 for claim in claims for each in claim.requests)
+        self._preparing += asked
         if kept is not None and kept.is_for(claims, self._classes):
             return kept.requests, [self._constraints(claim) for claim in claims]
+        self._preparing += _STEPS_OF_PREPARATION * asked
         requests, constraints = [], []
         for claim in claims:
             requests.append(preparation.claim(claim))
