@@ -15,7 +15,7 @@ from fairlead.claims.inventory import DeviceInventory
 from fairlead.claims.pools import PoolKey
 from fairlead.claims.usage import DeviceUsage
 from fairlead.cluster.claim_answers import KeptAnswers
-from fairlead.cluster.device_taints import concerns, tainted
+from fairlead.cluster.device_taints import tainted, taints_part
 from fairlead.cluster.grouped import Grouped
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.claims import AllocatedDevice, Allocation, ClaimObject, ResourceClaim
@@ -294,7 +294,7 @@ class DeviceClaims:
         """These rules came, changed or went: only devices that they concern are published again."""
         behaviour, given = self.inventory.behaviour, [rule for rule in rules if rule is not None]
         for part in self._slices.values():
-            if any(concerns(rule, part, behaviour) for rule in given):
+            if any(taints_part(rule, part, behaviour) for rule in given):
                 self._publish(part)
 
     # -- what is in flight -------------------------------------------------------------------

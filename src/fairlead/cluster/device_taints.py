@@ -12,14 +12,14 @@ def tainted(
 ) -> ResourceSlice:
     """The slice with the taints of rules after its own, by the names of the rules."""
     matching = sorted(
-        (rule for rule in rules if concerns(rule, part, behaviour)), key=lambda rule: rule.name
+        (rule for rule in rules if taints_part(rule, part, behaviour)), key=lambda rule: rule.name
     )
     if not matching:
         return part
     return replace(part, devices=tuple(_tainted(device, matching) for device in part.devices))
 
 
-def concerns(rule: DeviceTaintRule, part: ResourceSlice, behaviour: Behaviour) -> bool:
+def taints_part(rule: DeviceTaintRule, part: ResourceSlice, behaviour: Behaviour) -> bool:
     """A rule without a selector matched all devices before 1.37, and matches none since."""
     if not rule.has_selector:
         return behaviour.version < KUBERNETES_1_37.version
