@@ -94,7 +94,7 @@ def bind_by_hand(plane: ControlPlane, pod: Pod, node: str, **annotations: str) -
     assert plane.api("POST", f"{path_of(pod)}/binding", body)[0] == 201
 
 
-async def wait_for(check: Callable[[], object], within_s: float = 20.0) -> None:
+async def wait_for(check: Callable[[], object], within_s: float = 180.0) -> None:
     async with asyncio.timeout(within_s):
         while not check():
             await asyncio.sleep(0.01)

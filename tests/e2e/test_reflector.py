@@ -116,7 +116,7 @@ class Stage:
     def told(self) -> dict[str, tuple[str, str]]:
         return {key: (obj.uid, obj.version) for key, obj in self.listener.held.items()}
 
-    async def converges(self, reflector: Reflector[ConfigMap], within_s: float = 10.0) -> None:
+    async def converges(self, reflector: Reflector[ConfigMap], within_s: float = 180.0) -> None:
         """The listener, the copy and the API server agree."""
         truth = self.truth()
         await until(lambda: self.told() == truth, within_s, lambda: (self.told(), truth))
@@ -130,7 +130,7 @@ class Stage:
 
 
 async def until(
-    condition: Callable[[], bool], within_s: float = 10.0, shown: Callable[[], object] = str
+    condition: Callable[[], bool], within_s: float = 180.0, shown: Callable[[], object] = str
 ) -> None:
     try:
         async with asyncio.timeout(within_s):
@@ -395,7 +395,7 @@ async def test_f12_a_sync_newer_than_the_server_settles_for_the_newest(stage: St
     reflector = stage.reflector()
     reflector._position.since = "999999999"
     async with running(reflector):
-        await stage.converges(reflector, within_s=20)
+        await stage.converges(reflector, within_s=180)
 
 
 @pytest.mark.parametrize("streams", [True, False])
@@ -630,7 +630,7 @@ async def test_a_restarted_api_server_is_followed_again(
             await asyncio.to_thread(plane.restart_apiserver)
             stage.put("b", v="1")
             stage.delete("a")
-            await stage.converges(reflector, within_s=30)
+            await stage.converges(reflector, within_s=180)
 
         # F33: one that was away for longer than the server's memory reaches must sync.
         stage.listener = Listener()

@@ -79,7 +79,7 @@ class WatchReader:
 
     def finish(self, at_least: int = 0) -> list[dict]:
         """Events so far, once at least so many have come and the stream has gone quiet."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while self.code == 200 and time.monotonic() < deadline:
             quiet = time.monotonic() - self._last > IDLE_S
             if quiet and len(self.events) >= at_least:

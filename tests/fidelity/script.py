@@ -145,7 +145,7 @@ class Run:
         self._note(step, entry)
 
     def _wait(self, path: str, code: int) -> None:
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 180
         while self._server.request("GET", path)[0] != code:
             assert time.monotonic() < deadline, f"{path} never answered {code}"
             time.sleep(0.05)

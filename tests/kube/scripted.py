@@ -79,7 +79,7 @@ def as_json(pod: Pod, **annotations: str) -> Reply:
     return Reply(200, json.dumps(body).encode())
 
 
-async def until(check: Callable[[], object], within_s: float = 60.0) -> None:
+async def until(check: Callable[[], object], within_s: float = 180.0) -> None:
     async with asyncio.timeout(within_s):
         while not check():
             await asyncio.sleep(0.001)

@@ -120,7 +120,7 @@ def a_deployment(name="web", replicas=2):
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
 
 
-def eventually(check, within_s=10):
+def eventually(check, within_s=180):
     deadline = time.monotonic() + within_s
     while not (value := check()):
         assert time.monotonic() < deadline, "it never became so"
