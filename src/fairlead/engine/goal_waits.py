@@ -65,12 +65,12 @@ class GoalWaits:
             rows = []  # it takes the room that others leave for it
         spot = patience_s(unit.pods) > waited_s and not self._are_spot(rows)
         levels = self._unmet(rows, waited_s)
-        wishes = [(patience_s(unit.pods), "spot capacity")] if spot else []
-        wishes += [(level.patience_s, _words(level)) for level in levels]
-        if not wishes:
+        waits = [(patience_s(unit.pods), "spot capacity")] if spot else []
+        waits += [(level.patience_s, _words(level)) for level in levels]
+        if not waits:
             self._waits.pop(unit.key, None)
             return None
-        least_s, words = min(wishes)
+        least_s, words = min(waits)
         self._wait(unit.key, _Wait(entry.first_queued_s + least_s, spot, levels))
         return QuotaRefusal(
             WAITING_FOR_BETTER_PLACE,
