@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
@@ -14,12 +15,13 @@ from oracle.kinds import BY_NAME, KINDS, Kind
 
 MERGE = "application/merge-patch+json"
 _AT_ONCE = 16
-_REFUSAL_S = 10.0
+_REFUSAL_S = 60.0
 _LOOK_EVERY_S = 0.02
 _EVENTS = "/apis/events.k8s.io/v1/events"
 _PODS = "/api/v1/pods"
 
 T = TypeVar("T")
+_touches = itertools.count()
 #: Namespace and name.
 Key = tuple[str, str]
 
@@ -133,6 +135,12 @@ class Api:
         if leaving:
             body = await self.call("DELETE", here)
         return {**body, "kind": kind.name}
+
+    async def touch(self, nodes: Iterable[Object]) -> None:
+        """Changes nothing that a scheduler reads, but each node is seen as changed."""
+        patch = {"metadata": {"annotations": {"oracle/touched": str(next(_touches))}}}
+        paths = [f"/api/v1/nodes/{node['metadata']['name']}" for node in nodes]
+        await together(*(self.call("PATCH", path, patch, content_type=MERGE) for path in paths))
 
     async def delete(self, thing: Object) -> None:
         """At once, and without complaint if it is gone."""

@@ -5,7 +5,9 @@
 
 Each probe is created on both sides, both answers are awaited and compared, and the probe goes
 before the next one comes. An answer that differs is asked for again, since a scheduler may have
-spoken before it had heard of everything; what still differs then is a difference.
+spoken before it had heard of everything; what still differs then is a difference. Nodes are written
+once more before that: kube-scheduler counts the nodes that have an image when it copies a node for
+an attempt, and copies it again only after the node has changed.
 """
 
 import asyncio
@@ -35,10 +37,11 @@ _NO_ADMISSION = (
     "ServiceAccount", "TaintNodesByCondition", "Priority", "StorageObjectInUseProtection",
     "RuntimeClass",
 )  # fmt: skip
-_ANSWER_S = 10.0
+_ANSWER_S = 60.0
+#: Before the second attempt; each further one waits twice as long.
 _PATIENCE_S = 0.5
 _QUIET_S = 0.25
-_ATTEMPTS = 3
+_ATTEMPTS = 5
 _COUNTED = re.compile(r"^0/(\d+) nodes")
 
 _numbers = itertools.count()
@@ -153,7 +156,8 @@ class Arena:
         for attempt in range(2, attempts + 1):
             if probed.difference is None or probed.exception:
                 break
-            await asyncio.sleep(_PATIENCE_S)
+            await together(*(side.touch(case.of_kind("Node")) for side in self._sides))
+            await asyncio.sleep(_PATIENCE_S * 2 ** (attempt - 2))
             probed = await self._ask(case, probe, judge, attempt)
         return probed
 
