@@ -38,7 +38,7 @@ class NodeGpuDevices:
         for device in devices:
             found.setdefault(device.gpu.uuid, []).append(device)
         aliases = any(
-            conflict(first, second)
+            exclude_each_other(first, second)
             for same in found.values()
             for place, first in enumerate(same[:2])
             for second in same[place + 1 :]
@@ -109,7 +109,9 @@ class ClaimBlocks:
                 mine = [each for each in same if each.key in held[uuid]]
                 gone = held[uuid] - {each.key for each in mine}
                 for each in same:
-                    if each not in mine and (gone or any(conflict(each, one) for one in mine)):
+                    if each not in mine and (
+                        gone or any(exclude_each_other(each, one) for one in mine)
+                    ):
                         yield each.key
 
     def has_others(self, node: str) -> bool:
@@ -170,12 +172,12 @@ class ClaimBlocks:
         for same in devices.by_uuid.values():
             mine = [each for each in same if each.key in chosen]
             for place, each in enumerate(mine):
-                if any(conflict(each, other) for other in mine[:place]):
+                if any(exclude_each_other(each, other) for other in mine[:place]):
                     return each.key
         return None
 
 
-def conflict(one: PublishedGpu, other: PublishedGpu) -> bool:
+def exclude_each_other(one: PublishedGpu, other: PublishedGpu) -> bool:
     """Whether two devices of one GPU cannot both be held, and no counters say so."""
     if one.counted and other.counted and one.key[:2] == other.key[:2]:
         return False

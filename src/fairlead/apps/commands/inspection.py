@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: explain, queue, defrag, compare, top, check-config."""
+"""Commands that look and change nothing: explain, doctor, queue, top, and others."""
 
 import asyncio
 import sys
@@ -136,6 +136,29 @@ def audit(
     refuse_other_outputs(output)
     found = asyncio.run(auditing.breaches(RunOptions(kubeconfig, context, config=config)))
     auditing.show(found, output, sys.stdout)
+    if found:
+        raise typer.Exit(1)
+
+
+def doctor(
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    wait: Annotated[
+        str, typer.Option(help="Look twice, this far apart; show what both looks find. 0s: once.")
+    ] = "5s",
+    output: Output = "text",
+) -> None:
+    """Show faults of resource claims and of the devices that drivers publish, with advice.
+
+    Exits with 1 if there are any. Nothing is changed.
+    """
+    from fairlead.apps.config.run_plan import RunOptions
+    from fairlead.apps.doctor import doctor as doctoring
+
+    refuse_other_outputs(output)
+    wait_s = _at_least("--wait", wait, 0.0)
+    found = asyncio.run(doctoring.examine(RunOptions(kubeconfig, context), wait_s))
+    doctoring.show(found, output, sys.stdout)
     if found:
         raise typer.Exit(1)
 

@@ -12,6 +12,7 @@ import structlog
 
 from fairlead.apps.decision_log.recording import DecisionLog, RecordedEngine
 from fairlead.apps.run.advance_watches import AdvanceWatches
+from fairlead.apps.run.claim_drivers import DriverWatch
 from fairlead.apps.run.claim_watches import ClaimWatches
 from fairlead.apps.run.containment import Containment
 from fairlead.apps.run.counted_measures import expose_counted_of
@@ -105,7 +106,7 @@ _Part = (
     | Readings | FigureFeed | KubeletRejections | ReservationCare | GangWatches | GangStatusWriter
     | FinishedMembers | QueueWatches | QueueStatusWriter | EndedRuns | RunTimeStore
     | AdvanceWatches | ObjectStatusWriter[Any, Any] | OwnerReader | CountedWatches
-    | StartForecasting | ClaimWatches
+    | StartForecasting | ClaimWatches | DriverWatch
 )  # fmt: skip
 
 
@@ -285,6 +286,9 @@ class Scheduler:
             self._run_time_store.loaded if self._run_time_store else None,
         )
         self._forecasting = StartForecasting(self.engine, self._feed, lambda: self._has_taken_over)
+        self._drivers = DriverWatch(
+            self._served, self._watches.pods, self.engine, lambda: not self._unsynced(), metrics
+        )
         self._owners = OwnerReader(client, self._feed, self._served, time.monotonic)
         self._finished = FinishedMembers(client, self._feed, self._watches.decode_pod)
         self._verification = Verification(
@@ -330,6 +334,7 @@ class Scheduler:
             self._counted,
             self._counted.writer,
             self._claims,
+            self._drivers,
             self.usage,
             *([self._readings] if self._readings else ()),
             *([self._figures] if self._figures else ()),

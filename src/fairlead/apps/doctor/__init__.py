@@ -1,0 +1,1 @@
+"""`fairlead doctor`: faults of the cluster that no event reports, and what to do about each."""
