@@ -112,6 +112,13 @@ PARTS = {
             ("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml"),
         ),
         Part(
+            "karpenter-kwok",
+            "karpenter",
+            ".",
+            "sigs.k8s.io/karpenter",
+            ("kwok/charts/crds/*.yaml", "kwok/apis/crds/*.yaml"),
+        ),
+        Part(
             "vc-scheduler",
             "volcano",
             "volcano.sh/volcano/cmd/scheduler",

@@ -59,11 +59,22 @@ class Peers:
         return self._running[name]
 
     def running(
-        self, name: str, flags: Callable[[Path], Sequence[str]], etc: Path | None = None
+        self,
+        name: str,
+        flags: Callable[[Path], Sequence[str]],
+        etc: Path | None = None,
+        *,
+        kubeconfig_variable: bool = False,
     ) -> ChildProcess:
-        """The program with the flags, to be entered and left; it sees `etc` as /etc."""
+        """The program with the flags, to be entered and left; it sees `etc` as /etc.
+
+        With `kubeconfig_variable` it finds its kubeconfig in the environment.
+        """
         self.define(name)
-        command = [str(self._program(name)), *flags(self._plane.kubeconfig_for())]
+        kubeconfig = self._plane.kubeconfig_for()
+        command = [str(self._program(name)), *flags(kubeconfig)]
+        if kubeconfig_variable:
+            command = [shutil.which("env") or "env", f"KUBECONFIG={kubeconfig}", *command]
         if etc is not None:
             command = [*_unshared(), 'mount --bind "$0" /etc && exec "$@"', str(etc), *command]
         return ChildProcess(name, command, self._plane.logs / f"{name}.log")
