@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from builders import a_node, a_pod, an_engine, decide, pod_term, see
+from claim_objects import GPU_CLASS, a_claim, a_claiming_pod, a_device, a_slice
 from fairlead.apps.explain.explain import show
 from fairlead.apps.explain.explanation import (
     ALL,
@@ -17,6 +18,8 @@ from fairlead.apps.explain.explanation import (
     gpus_told,
 )
 from fairlead.engine.engine import Engine
+from fairlead.engine.events import ClaimObjectSeen
+from fairlead.model.claims import DeviceNeed, DeviceRequest
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory, Isolation
 from fairlead.model.pods import Pod
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
@@ -209,3 +212,45 @@ def test_a_pod_that_waits_for_a_better_place_says_so_and_where_it_would_go() -> 
     answer = told(engine, a_pod("patient", gpus=1, condition=said))
     assert answer["state"] == "held back"
     assert answer["message"] == f"{said[1]}; the pod fits now; it would go to node node-a"
+
+
+@pytest.mark.parametrize(
+    ("selector", "guarded"),
+    [
+        ("{d}.colour == 'red'", "'colour' in {d} && {d}.colour == 'red'"),
+        (
+            "{d}.colour == 'red' || {d}.size > 3",
+            "'colour' in {d} && 'size' in {d} && ({d}.colour == 'red' || {d}.size > 3)",
+        ),
+        ("{d}.type < 5", None),
+    ],
+)
+def test_a_selector_that_fails_on_a_missing_attribute_is_shown_with_a_guard(
+    selector: str, guarded: str | None
+) -> None:
+    domain = "device.attributes['gpu.nvidia.com']"
+    engine = an_engine(a_node("n1", gpus=0))
+    need = DeviceNeed("gpu", (selector.format(d=domain),))
+    objects = (
+        GPU_CLASS,
+        a_slice("n1", a_device("gpu-0", type="gpu")),
+        a_claim(requests=(DeviceRequest("r", need),)),
+    )
+    for each in objects:
+        engine.handle(ClaimObjectSeen(each), now=0.0)
+    pod = a_claiming_pod("p", "c")
+    see(engine, pod)
+
+    found = told(engine, pod)
+
+    assert found["state"] == "failed"
+    if guarded is None:
+        assert "selectors" not in found, "a guard does not help against an error of types"
+        return
+    assert [each["guarded"] for each in found["selectors"]] == [guarded.format(d=domain)]
+    text = shown_as_text(found)
+    assert (
+        "selector #0 of claim default/c, request r reads what device gpu.nvidia.com/n1/gpu-0 "
+        f"does not have; write instead:\n  {guarded.format(d=domain)}\n"
+    ) in text
+    assert "n1" not in json.dumps(told(engine, pod, TENANT)["selectors"])

@@ -14,7 +14,7 @@ from builders import a_pod
 from dra_objects import DRIVER, DraObjects, claim_spec, devices_of, exactly, users_of
 from fairlead.cluster.device_claims import ClaimWrite
 from fairlead.engine.events import Prepared, PrepareFailed
-from fairlead.engine.instructions import Prepare
+from fairlead.engine.instructions import AnnounceNotice, Prepare
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.claims.claims import FINALIZER, decode_claim
 from fairlead.kube.http.client import Client
@@ -61,7 +61,8 @@ class Bench:
         self.seen: list[ResourceClaim] = []
         #: As a watch would show them.
         self.shown: dict[str, ResourceClaim] = {}
-        readiness = DeviceReadiness(self.shown.get)
+        self.announced: list[AnnounceNotice] = []
+        readiness = DeviceReadiness(self.shown.get, self.announced.append)
         self.writer = ClaimWriter(client, self.seen.append, lambda: NOW_S, readiness)
         self.preparer = Preparer(self.outcomes.put_nowait, {ClaimStep: self.writer})
 
@@ -364,6 +365,9 @@ async def test_devices_that_a_driver_prepares_first_are_waited_for(
             bench.shown[claim.key] = read(dra)
             bench.writer.look(claim.key)
         outcome = await bench.outcome()
+    (notice,) = bench.announced
+    told = f"waiting for binding conditions for device on node {NODE}"
+    assert (notice.pod, notice.message) == (pod, told)
     if ends == "ready":
         assert outcome == Prepared(pod.uid)
         return

@@ -90,3 +90,28 @@ def test_a_second_scheduler_of_a_driver_is_reported_at_the_start(
         assert f"another-scheduler ({dra.namespace}/theirs)" in warned[0]["pods"]
         others = running.metric("fairlead_claim_driver_other_schedulers", driver=DRIVER)
         assert others == 1.0
+
+
+def test_top_lists_claims_with_their_devices_and_pods(
+    dra: DraObjects, pods: Pods, node: str, control_plane: ControlPlane
+) -> None:
+    dra.a_class(dra.namespace)
+    for name in ("held", "waiting"):
+        dra.a_claim(name, claim_spec(exactly(dra.namespace)))
+    uses = [{"name": "gpu", "resourceClaimName": "held"}]
+    allocate(dra, "held", node, "gpu-1", pods.create("p", resourceClaims=uses))
+    access = str(control_plane.kubeconfig_for("system:kube-scheduler"))
+    command = [str(FAIRLEAD), "top", "--kubeconfig", access, "--by", "claims"]
+    command += ["-n", dra.namespace, "--sort", "booked"]
+
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    data = subprocess.run([*command, "-o", "json"], capture_output=True, check=True).stdout
+
+    first, second = json.loads(data)["claims"]
+    assert (first["claim"], first["devices"]) == (f"{dra.namespace}/held", ["gpu-1"])
+    assert (first["node"], first["drivers"], first["reserved_for"]) == (node, [DRIVER], ["p"])
+    assert (second["state"], second["devices"]) == ("pending", [])
+    assert said.startswith("claims 2   allocated 1   devices 1\n")
+    assert [word for word in said.splitlines()[3].split() if word != "-"] == [
+        f"{dra.namespace}/held", "allocated", node, DRIVER, "gpu-1", "p",
+    ]  # fmt: skip

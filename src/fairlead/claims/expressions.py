@@ -12,9 +12,10 @@ from fairlead.cel import (
     compile_expression,
     device_input,
 )
+from fairlead.cel.reads import Read
 from fairlead.model.devices import Device
 
-__all__ = ["COST_LIMIT", "TOO_EXPENSIVE", "converted", "evaluated", "names_read"]
+__all__ = ["COST_LIMIT", "TOO_EXPENSIVE", "converted", "evaluated", "items_read", "names_read"]
 TOO_EXPENSIVE = str(CelCostError())
 
 
@@ -35,6 +36,12 @@ def _compiled(expression: str) -> Program | CelCompileError:
         return compile_expression(expression)
     except CelCompileError as error:
         return error
+
+
+def items_read(expression: str) -> frozenset[Read]:
+    """Section, domain and name of what it reads; empty where it may be anything."""
+    program = _compiled(expression)
+    return frozenset() if isinstance(program, CelCompileError) else program.reads or frozenset()
 
 
 def names_read(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from fairlead.apps.config.run_plan import RunOptions, plan
+from fairlead.apps.explain.claim_guards import guard_lines
 from fairlead.apps.explain.counted import counted_lines
 from fairlead.apps.explain.explanation import (
     explained,
@@ -181,6 +182,8 @@ def show(answer: Answer, output: str, out: TextIO) -> None:
     asked += [answer["asks"]] if answer.get("asks") else []
     if asked:
         out.write(f"requests: {', '.join(asked)}\n")
+    if answer.get("selectors"):
+        out.writelines(line + "\n" for line in guard_lines(answer["selectors"]))
     if answer.get("counted"):
         out.writelines(line + "\n" for line in counted_lines(answer["counted"]))
     if answer.get("queue"):

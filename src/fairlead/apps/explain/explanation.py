@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 
+from fairlead.apps.explain.claim_guards import guards_answer
 from fairlead.apps.explain.counted import counted_answer
 from fairlead.apps.explain.gangs import gang_answer
 from fairlead.apps.explain.goals import goals_answer
@@ -27,7 +28,7 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.reasons import WAITING_FOR_BETTER_PLACE
 from fairlead.kube.leadership.fence import EPOCH
 from fairlead.model.consolidation import MoveLimits
-from fairlead.model.errors import PluginFault
+from fairlead.model.errors import FilterFailed, PluginFault
 from fairlead.model.gpus import WHOLE, GpuRequest, Grant
 from fairlead.model.pods import Pod
 from fairlead.placement.explain import Explanation, NodeAnswer, explain
@@ -86,7 +87,10 @@ def explained(
     placement: Placement, cluster: Cluster, pod: Pod, shown: ExplanationScope = ALL
 ) -> Answer:
     """Why the pod waits, or where it would go, by the rules of its profile."""
-    found = explain(placement, cluster, pod, shown.most_nodes if shown.nodes else 0)
+    try:
+        found = explain(placement, cluster, pod, shown.most_nodes if shown.nodes else 0)
+    except FilterFailed as error:
+        return answer(pod, "failed", str(error)) | guards_answer(cluster, pod, nodes=shown.nodes)
     state, message = _said(found, shown)
     if state == "fits" and pod.condition[0] == WAITING_FOR_BETTER_PLACE:
         state, message = "held back", f"{pod.condition[1]}; {message}"

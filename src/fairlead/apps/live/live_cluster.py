@@ -98,15 +98,15 @@ async def events(
     """Pods come after all that they may depend on. `selectors`: also Services and controllers."""
     behaviour = behaviour or await ask_behaviour(client)
     yield ServerKnown(behaviour)
-    async for node in _list(client, "/api/v1/nodes", decode_node):
+    async for node in list_objects(client, "/api/v1/nodes", decode_node):
         yield NodeSeen(node)
-    async for namespace in _list(client, "/api/v1/namespaces", decode_namespace):
+    async for namespace in list_objects(client, "/api/v1/namespaces", decode_namespace):
         yield NamespaceSeen(namespace.name, namespace.labels, namespace.queue)
     for kind, (path, _) in KINDS.items() if selectors else ():
-        async for seen in _list(client, path, decoder_of(kind)):
+        async for seen in list_objects(client, path, decoder_of(kind)):
             yield SelectorSeen(kind, seen.namespace, seen.name, seen.selector)
     for path, decode_storage in STORAGE_KINDS.items():
-        async for told in _list(client, path, decode_storage):
+        async for told in list_objects(client, path, decode_storage):
             yield StorageSeen(told)
     async for event in _gang_objects(client, gangs):
         yield event
@@ -128,12 +128,14 @@ async def events(
 
     # The oldest first, as a scheduler that was running has seen them: it is the order of the queue.
     only = {"fieldSelector": UNFINISHED}
-    listed = [pod async for pod in _list(client, "/api/v1/pods", decode, only)]
+    listed = [pod async for pod in list_objects(client, "/api/v1/pods", decode, only)]
     for _, pod in sorted(listed, key=itemgetter(0)):
         yield PodSeen(pod)
     # Budgets only say which pods eviction would spare. They are left out without that right.
     with suppress(NotListed):
-        async for budget in _list(client, "/apis/policy/v1/poddisruptionbudgets", decode_budget):
+        async for budget in list_objects(
+            client, "/apis/policy/v1/poddisruptionbudgets", decode_budget
+        ):
             yield BudgetSeen(budget)
 
 
@@ -144,7 +146,7 @@ async def _gang_objects(client: Client, gangs: GangDialects) -> AsyncIterator[Ev
         for kind, version in (await served_versions(client, dialects)).items():
             decode = partial(decode_object, dialects[kind])
             with suppress(NotListed):
-                async for seen in _list(client, kind.path(version), decode):
+                async for seen in list_objects(client, kind.path(version), decode):
                     yield GangSeen(seen.spec)
 
 
@@ -159,7 +161,7 @@ async def _queue_objects(client: Client, queues: QueueDialects) -> AsyncIterator
                 continue
             with suppress(NotListed):
                 decode = partial(decode_queue, dialect)
-                async for seen in _list(client, kind.path(version), decode):
+                async for seen in list_objects(client, kind.path(version), decode):
                     yield QueueSeen(seen.spec)
                 yield QueueKindSeen(dialect.name, is_served=True)
     for each in queues.dialects:
@@ -177,7 +179,7 @@ async def _listed_by_yunikorn(client: Client, namespace: str, name: str) -> Asyn
     problem = f"the queue of the pod is not known: the ConfigMap {namespace}/{name} is not readable"
     with suppress(NotListed):
         decode = partial(decode_yunikorn, YunikornQueues.name)
-        async for config in _list(client, path, decode, only):
+        async for config in list_objects(client, path, decode, only):
             for spec in config.queues:
                 yield QueueSeen(spec)
             problem = config.problem
@@ -190,7 +192,7 @@ async def _advance_objects(client: Client) -> AsyncIterator[Event]:
         version = (await served_versions(client, [ADVANCE])).get(ADVANCE, "")
         if version:
             with suppress(NotListed):
-                async for seen in _list(client, ADVANCE.path(version), decode_advance):
+                async for seen in list_objects(client, ADVANCE.path(version), decode_advance):
                     yield AdvanceSeen(seen.reservation)
 
 
@@ -200,7 +202,7 @@ async def _counted_objects(client: Client) -> AsyncIterator[Event]:
         version = (await served_versions(client, [COUNTED_KIND])).get(COUNTED_KIND, "")
         if version:
             with suppress(NotListed):
-                async for seen in _list(client, COUNTED_KIND.path(version), decode_counted):
+                async for seen in list_objects(client, COUNTED_KIND.path(version), decode_counted):
                     yield CountedSeen(seen.resource)
 
 
@@ -211,16 +213,17 @@ async def _claim_objects(client: Client) -> AsyncIterator[Event]:
             if not version:
                 continue
             with suppress(NotListed):
-                async for seen in _list(client, kind.path(version), CLAIM_KINDS[kind]):
+                async for seen in list_objects(client, kind.path(version), CLAIM_KINDS[kind]):
                     yield ClaimObjectSeen(seen)
 
 
-async def _list(
+async def list_objects(
     client: Client,
     path: str,
     decode: Callable[[msgspec.Raw], T],
     params: dict[str, str] | None = None,
 ) -> AsyncIterator[T]:
+    """All objects at the path, page by page. Raises NotListed."""
     page = {"limit": _PAGE, **(params or {})}
     while True:
         reply = await client.request("GET", path, params=page)

@@ -218,7 +218,7 @@ class Scheduler:
         self._claims = ClaimWatches(
             client, self._feed, self._containment.supervise, is_on=bool(profiles)
         )
-        readiness = DeviceReadiness(self._claims.get)
+        readiness = DeviceReadiness(self._claims.get, self._recorder.warned)
         self._claim_writer = ClaimWriter(writer, self._claims.written, time.time, readiness)
         self._watches = Watches(
             client,

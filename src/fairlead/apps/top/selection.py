@@ -47,6 +47,8 @@ SORTS: dict[str, tuple[str, dict[str, Key]]] = {
     "nodes": ("name", _SUM_KEYS),
     "namespaces": ("wasted", _SUM_KEYS),
     "owners": ("wasted", _SUM_KEYS),
+    # Sorted where they are listed.
+    "claims": ("name", {"name": str, "booked": len}),
 }
 
 

@@ -3,17 +3,19 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
 import msgspec
-from rich.console import Console, Group
+from rich.console import Console, ConsoleDimensions, Group
 from rich.live import Live
+from rich.text import Text
 
 from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.apps.live.running_scheduler import kubectl_options, running_scheduler
+from fairlead.apps.top.claim_rows import claim_lines, claim_rows
 from fairlead.apps.top.cluster_listing import FromSources
 from fairlead.apps.top.history import FromPrometheus
 from fairlead.apps.top.report_source import FromScheduler, ReportSource
@@ -44,10 +46,29 @@ async def top(options: TopOptions) -> None:
     access = load_access(options.run.kubeconfig, options.run.context)
     client = Client(access, user_agent="fairlead-top")
     try:
+        if options.selection.by == "claims":
+            await _show_claims(client, options)
+            return
         async with _source(options, client) as source:
             await _show(source, options)
     finally:
         await client.close()
+
+
+async def _show_claims(client: Client, options: TopOptions) -> None:
+    """Listed from the API server: a scheduler knows no more about them."""
+
+    async def lines(width: int | None) -> list[Text]:
+        return claim_lines(await claim_rows(client, options.selection), width)
+
+    if options.output == "json":
+        rows = await claim_rows(client, options.selection)
+        sys.stdout.write(json.dumps({"claims": [asdict(row) for row in rows]}, indent=2) + "\n")
+    elif options.once or not sys.stdout.isatty():
+        console = Console()
+        _write(await lines(console.width if console.is_terminal else None), console)
+    else:
+        await _refresh(lambda size: lines(size.width), options.every_s)
 
 
 async def _show(source: ReportSource, options: TopOptions) -> None:
@@ -78,7 +99,11 @@ def show(report: UsageReport, selection: Selection, console: Console) -> None:
     """One picture: as wide as the terminal, or as wide as it takes."""
     seen = narrowed(report, selection)
     width = console.width if console.is_terminal else None
-    for line in render_usage(seen, select_rows(seen, selection), width, None):
+    _write(render_usage(seen, select_rows(seen, selection), width, None), console)
+
+
+def _write(lines: Sequence[Text], console: Console) -> None:
+    for line in lines:
         if console.is_terminal:
             console.print(line, no_wrap=True, crop=False)
         else:
@@ -86,13 +111,22 @@ def show(report: UsageReport, selection: Selection, console: Console) -> None:
 
 
 async def _show_live(source: ReportSource, options: TopOptions) -> None:
+    async def lines(size: ConsoleDimensions) -> list[Text]:
+        seen = narrowed(await source.report(), options.selection)
+        return render_usage(seen, select_rows(seen, options.selection), *size)
+
+    await _refresh(lines, options.every_s)
+
+
+async def _refresh(
+    lines: Callable[[ConsoleDimensions], Awaitable[list[Text]]], every_s: float
+) -> None:
+    """Until Ctrl-C."""
     console = Console()
     with Live(console=console, screen=True, auto_refresh=False) as view:
         while True:
-            seen = narrowed(await source.report(), options.selection)
-            lines = render_usage(seen, select_rows(seen, options.selection), *console.size)
-            view.update(Group(*lines), refresh=True)
-            await asyncio.sleep(options.every_s)
+            view.update(Group(*await lines(console.size)), refresh=True)
+            await asyncio.sleep(every_s)
 
 
 def as_data(report: UsageReport, selection: Selection) -> dict[str, Any]:

@@ -79,12 +79,12 @@ class ClaimWriter:
         for task in self._tasks:
             task.cancel()
 
-    async def carry_out(self, pod: Pod, _node: str, step: ClaimStep) -> None:
+    async def carry_out(self, pod: Pod, node: str, step: ClaimStep) -> None:
         """Returns when every claim is reserved for the pod; raises StepFailed.
 
         When the pod goes meanwhile, it is first made certain what became of each claim.
         """
-        work = self._begin(self._write(pod, step))
+        work = self._begin(self._write(pod, node, step))
         try:
             await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -141,13 +141,13 @@ class ClaimWriter:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _write(self, pod: Pod, step: ClaimStep) -> None:
+    async def _write(self, pod: Pod, node: str, step: ClaimStep) -> None:
         if release := self._releases.get(pod.uid):  # it was decided on what is being undone
             await asyncio.wait((release,))
             raise StepFailed("claims of an earlier attempt were taken back in the meantime")
         try:
             claims = [await self._reserve(pod, write) for write in step.writes]
-            await self._readiness.wait(claims, partial(self._check, pod))
+            await self._readiness.wait(pod, node, claims, partial(self._check, pod))
             self._check(pod)
         except StepFailed:
             await self.take_back(pod.uid)

@@ -3,20 +3,31 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
+from fairlead.engine.instructions import AnnounceNotice
 from fairlead.kube.writes.preparer import StepFailed
 from fairlead.model.claims import AllocatedDevice, DeviceCondition, ResourceClaim
+from fairlead.model.pods import Pod
 
 #: kube-scheduler's bindingTimeout.
 WAIT_S = 600.0
+#: The reason of kube-scheduler's event.
+PENDING = "BindingConditionsPending"
 
 
 class DeviceReadiness:
-    """What drivers report about the devices of claims. `latest` has claims as watches show them."""
+    """What drivers report about the devices of claims. `latest` has claims as watches show them.
+
+    `announce` records that a pod waits for a driver.
+    """
 
     def __init__(
-        self, latest: Callable[[str], ResourceClaim | None], wait_s: float = WAIT_S
+        self,
+        latest: Callable[[str], ResourceClaim | None],
+        announce: Callable[[AnnounceNotice], None],
+        wait_s: float = WAIT_S,
     ) -> None:
         self._latest = latest
+        self._announce = announce
         self._wait_s = wait_s
         #: Of those who wait, by the key of a claim.
         self._changed: dict[str, set[asyncio.Event]] = {}
@@ -26,11 +37,15 @@ class DeviceReadiness:
         for changed in self._changed.get(key, ()):
             changed.set()
 
-    async def wait(self, claims: Sequence[ResourceClaim], check: Callable[[], None]) -> None:
+    async def wait(
+        self, pod: Pod, node: str, claims: Sequence[ResourceClaim], check: Callable[[], None]
+    ) -> None:
         """Returns when all devices are ready. Raises StepFailed, or what `check` raises."""
         waited = [claim for claim in claims if any(_conditioned(claim))]
         if not waited:
             return
+        text = f"waiting for binding conditions for device on node {node}"
+        self._announce(AnnounceNotice(pod, PENDING, text))
         changed = asyncio.Event()
         for claim in waited:
             self._changed.setdefault(claim.key, set()).add(changed)
