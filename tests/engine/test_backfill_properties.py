@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from builders import a_node
 from fairlead.engine.plans import Plans
 from fairlead.model.backfill import BackfillMode, BackfillTerms
-from fairlead.model.gpus import GpuRequest
+from fairlead.model.gpus import Gpu, GpuRequest, Inventory, MigProfile
 from fairlead.model.nodes import Node
-from fairlead.testing.builders import a_gpu_node, gpu_share
+from fairlead.testing.builders import DIALECT, a_gpu_node, gpu_share
 from timed_world import TimedWorld, a_job
 
 EASY = BackfillTerms(BackfillMode.EASY, resolution_s=0.0)
@@ -28,7 +28,7 @@ class Job:
     #: How long it really runs; None: until its bound.
     run_s: float | None = None
     #: What each pod asks for.
-    asks: dict[str, int | GpuRequest] = field(default_factory=lambda: {"gpus": 1})
+    asks: dict[str, object] = field(default_factory=lambda: {"gpus": 1})
 
 
 class WatchedWorld(TimedWorld):
@@ -87,7 +87,54 @@ def test_the_cases_show_delays_where_nothing_is_left_free(monkeypatch: pytest.Mo
         check([Job(2, 2), Job(3, 1), Job(1, 3)], EASY, THREE_NODES)
 
 
-SHARES = st.sampled_from([300, 500, 700, 1000]).map(lambda milli: {"gpu_request": gpu_share(milli)})
+TERMS = pytest.mark.parametrize("terms", [EASY, CONSERVATIVE], ids=["easy", "conservative"])
+
+
+def a_share(milli: int) -> dict[str, object]:
+    return {"gpus": 0, "gpu_request": gpu_share(milli)}
+
+
+def a_slice(profile: str) -> dict[str, object]:
+    return {"gpus": 0, "gpu_request": GpuRequest(1, False, 0, profile=profile)}
+
+
+MIG = (MigProfile("1g.10gb", 1, (0, 1, 2, 3)), MigProfile("2g.20gb", 2, (0, 2)))
+
+
+def a_cut_node(name: str, gpus: int) -> Node:
+    """Each GPU has four slices."""
+    listed = tuple(Gpu(f"GPU-{name}-{at}", at, "A100", 40_960, mig=MIG) for at in range(gpus))
+    return a_node(name, gpus, inventory=Inventory(listed, dialects=frozenset({DIALECT})))
+
+
+PARTS = [(500, 1), (500, 3), (700, 3), (1000, 1)]
+
+
+@TERMS
+@pytest.mark.parametrize("second", PARTS, ids=str)
+def test_no_share_delays_a_planned_start_in_any_order(
+    terms: BackfillTerms, second: tuple[int, int]
+) -> None:
+    """All sequences of three shares behind two that take both GPUs in part."""
+    for third, last in product(PARTS, repeat=2):
+        asked = [(2, 700, 2), (2, *second), (1, *third), (1, *last)]
+        jobs = [Job(pods, run_s, asks=a_share(milli)) for pods, milli, run_s in asked]
+        check(jobs, terms, [a_gpu_node("n0", gpus=2)])
+
+
+def test_a_planned_start_that_moved_earlier_is_not_put_off_to_where_it_was() -> None:
+    jobs = [
+        Job(1, 13, run_s=6, asks=a_share(300)),
+        Job(2, 2, asks=a_share(1000)),
+        Job(1, 8, at_s=2, asks=a_share(700)),
+        Job(1, 8, at_s=3, asks=a_share(700)),
+        Job(1, 3, at_s=3, run_s=1, asks=a_share(1000)),
+    ]
+    check(jobs, EASY, [a_gpu_node("n0", gpus=2)])
+
+
+SHARES = st.sampled_from([300, 500, 700, 1000]).map(a_share)
+SLICES = st.sampled_from(["1g.10gb", "2g.20gb"]).map(a_slice)
 WHOLE = st.sampled_from([1, 2]).map(lambda gpus: {"gpus": gpus})
 BOUNDS = st.sampled_from([1, 2, 3, 5, 8, 13])
 
@@ -104,10 +151,18 @@ def drawn_jobs(draw: st.DrawFn, asks: st.SearchStrategy[dict[str, object]]) -> l
     return found
 
 
-@given(drawn_jobs(SHARES))
+@TERMS
+@given(jobs=drawn_jobs(SHARES))
 @settings(max_examples=40, deadline=None)
-def test_no_share_of_a_gpu_delays_a_planned_start(jobs: list[Job]) -> None:
-    check(jobs, EASY, [a_gpu_node("n0", gpus=2), a_gpu_node("n1", gpus=2)])
+def test_no_share_of_a_gpu_delays_a_planned_start(terms: BackfillTerms, jobs: list[Job]) -> None:
+    check(jobs, terms, [a_gpu_node("n0", gpus=2), a_gpu_node("n1", gpus=1)])
+
+
+@TERMS
+@given(jobs=drawn_jobs(SLICES))
+@settings(max_examples=30, deadline=None)
+def test_no_slice_of_a_gpu_delays_a_planned_start(terms: BackfillTerms, jobs: list[Job]) -> None:
+    check(jobs, terms, [a_cut_node("n0", 1), a_cut_node("n1", 1)])
 
 
 @given(drawn_jobs(WHOLE))

@@ -26,6 +26,7 @@ from fairlead.cluster.load import Place, slot_of
 from fairlead.cluster.map_indices import MapIndices
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.nominations import Nominations
+from fairlead.cluster.planned_places import NO_PLACES
 from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share, sum_by_row
 from fairlead.cluster.releasing import Releasing
@@ -89,6 +90,8 @@ class Cluster:
         self.in_trial = False
         #: Rows that pods may be placed on just now; None: all.
         self.open_rows: NodeMask | None = None
+        #: Where pods are placed that were planned, if that is what is tried.
+        self.planned_places = NO_PLACES
         #: Gangs whose members are evicted together.
         self.gangs = GangUnits()
 

@@ -266,7 +266,7 @@ class Plans:
         """A planned unit: before its start, it delays no other, and then none if it can."""
         limit = self._limit(entry, end_s, now, all_others=True)
         if limit is not None and own.start_s <= now:
-            limit.own_rows = self._cluster.nodes.named(own.on)
+            limit.own_rows, limit.own_places = self._cluster.nodes.named(own.on), own.places
             limit.least = self._limit(entry, end_s, now) or self._limits.of((), limit.refusal, None)
         return limit
 
@@ -290,14 +290,17 @@ class Plans:
     def _hindered(
         self, entry: Entry, end_s: float, *, all_others: bool
     ) -> list[tuple[Plan, Sequence[Plan]]]:
-        """Plans of units before it that it could delay, each with those before."""
+        """Plans of units before it that it could delay, each with all of units before it."""
         unit = entry.unit
-        return [
-            (plan, self._book.before(plan))
+        respected = [
+            plan
             for plan in self._book
+            if plan.entry is not entry and (all_others or self._book.comes_before(plan, entry))
+        ]
+        return [
+            (plan, respected)
+            for plan in respected
             if plan.latest_s < end_s
-            and plan.entry is not entry
-            and (all_others or self._book.comes_before(plan, entry))
             and not all(self._ends.yields(pod, plan.evictor) for pod in unit.pods)
         ]
 
@@ -317,7 +320,7 @@ class Plans:
 
         A unit that comes later and runs longer than another that may not start may not, either.
         """
-        first = self._book.first_of_class(first)
+        first = self._book.heads.first_of_class(first)
         if not self.are_made:
             return first
         mark = self._cluster.changes.mark

@@ -30,6 +30,8 @@ class StartTerms:
 
     def latest_s(self, start_s: float, first_start_s: float, since_s: float) -> float:
         """Until when others may put a start off; `first_start_s` was planned at `since_s`."""
+        if not self.give:
+            return start_s
         return max(start_s, first_start_s + self.give * (first_start_s - since_s))
 
     def may_outlast(self, service_s: float, all_gpus: float, until_s: float) -> bool:

@@ -74,6 +74,20 @@ def choose(
     return Grant(tuple(uses), ask.dialect, ask.containers, pending, isolation=isolation)
 
 
+def is_free(grant: Grant, ask: GpuRequest, devices: Devices, row: int) -> bool:
+    """Whether a pod with this ask could be given just these GPUs of the node."""
+    slots, state = devices.slots_of(row), Occupied.of(devices, row)
+    usable = _one(devices, row).usable(ask)[0]
+    for use in grant.uses:
+        slot = slots.get(use.uuid)
+        if slot is None or not usable[slot] or devices.slices_used.item(row, slot) & use.mask:
+            return False
+        if not state.spares(slot):
+            return False
+        state.take(slot)
+    return True
+
+
 def _by_map(ask: GpuRequest, map_slot: MapSlot, devices: Devices, row: int) -> Grant | None:
     """The GPUs that the map names, and those that the pod asks for beyond them."""
     if map_slot.line is None:

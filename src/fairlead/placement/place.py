@@ -18,7 +18,7 @@ from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.placement.claim_refusals import with_claims
 from fairlead.placement.copies import copies
 from fairlead.placement.faults import fault_of
-from fairlead.placement.gpus import GpuPreference, Occupied, choose
+from fairlead.placement.gpus import GpuPreference, Occupied, choose, is_free
 from fairlead.placement.node_trial import NodeTrial
 from fairlead.placement.nominated import (
     NominatedAmounts,
@@ -81,6 +81,8 @@ class Placement:
         Raises PluginFault, which names the plugin, its file and its line, if one fails.
         """
         try:
+            if self._cluster.planned_places:
+                within = self._as_planned(pod, within)
             if self._cluster.open_rows is not None:
                 within = self._opened(self._everywhere.rows() if within is None else within)
             if self._cluster.counted is not None:
@@ -238,6 +240,14 @@ class Placement:
         found: NodeMask = rows if open_rows is None else rows & open_rows
         return found
 
+    def _as_planned(self, pod: Pod, rows: NodeMask | None) -> NodeMask | None:
+        """The row that was planned for the pod, if any was."""
+        place = self._cluster.planned_places.get(pod.uid)
+        if place is None:
+            return rows
+        found = self._cluster.nodes.named([place[0]])
+        return found if rows is None else rows & found
+
     def _counted(self, pod: Pod, rows: NodeMask | None) -> NodeMask | None:
         """Those of the rows where enough is left of the counted resources of the pod."""
         books = self._cluster.counted
@@ -286,6 +296,10 @@ class Placement:
         ask = self.asked_gpus(view)
         if ask is None:
             return None
+        if self._cluster.planned_places:
+            _, planned = self._cluster.planned_places.get(pod.uid, ("", None))
+            if planned and is_free(planned, ask, self._cluster.columns.devices, row):
+                return planned
         if not self._cluster.nominations.against(pod, self._cluster.node_at(row).name):
             return self._chosen(view, ask, row)
         now = Occupied.of(self._cluster.columns.devices, row)

@@ -11,6 +11,7 @@ import numpy as np
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.planned_places import NO_PLACES, planned_places
 from fairlead.cluster.trial import Checkpoint, Trial
 from fairlead.engine.backfill.limits import Limit, Limits
 from fairlead.engine.consolidation.gang_fills import GangFills
@@ -64,7 +65,8 @@ class LimitedAttempts:
         if limit.forbids:
             return None
         if limit.own_rows is not None:
-            own = self._placed(pod, placement, limit.own_rows)
+            with planned_places(self._cluster, limit.own_places):
+                own = self._placed(pod, placement, limit.own_rows)
             with self._cluster.trial() as trial:
                 if own and self._keeps(trial, pod, own, limit, now, moving=True):
                     return own
@@ -139,10 +141,12 @@ class LimitedAttempts:
         """A gang in the trial, where it delays no planned start; `delays` if it fits elsewhere."""
         start = trial.checkpoint()
         if limit.own_rows is not None:
-            own = self._filled(trial, start, best, limit.own_rows)
-            if own.succeeded and self._keeps_all(trial, own, limit, now, moving=True):
-                return own
-            trial.rollback(start)
+            for places in (limit.own_places, NO_PLACES):
+                with planned_places(self._cluster, places):
+                    own = self._filled(trial, start, best, limit.own_rows)
+                if own.succeeded and self._keeps_all(trial, own, limit, now, moving=True):
+                    return own
+                trial.rollback(start)
         filling = self._fill_anywhere(trial, best, limit, now)
         if not filling.succeeded and filling.delays and limit.least is not None:
             return self.fill(trial, best, limit.least, now)

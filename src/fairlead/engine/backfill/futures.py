@@ -8,10 +8,12 @@ import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, Rows
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.planned_places import PlannedPlaces, planned_places
 from fairlead.cluster.trial import Trial
 from fairlead.engine.backfill.ends import Ends
 from fairlead.engine.backfill.freed_rows import FreedRows, is_enough
 from fairlead.model.backfill import PlannedStart
+from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
 from fairlead.model.start_terms import EASY_TERMS, StartTerms
 from fairlead.placement.place import Placement
@@ -21,6 +23,7 @@ from fairlead.queue.units import Unit
 
 #: Its place among units: the smaller comes first.
 UnitKey = tuple[object, ...]
+PlacedPod = tuple[Pod, Placed]
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +35,8 @@ class Plan:
     order: UnitKey
     #: The pods of each node.
     on: Mapping[str, tuple[Pod, ...]]
+    #: The node and the GPUs of each pod.
+    places: PlannedPlaces
     #: What is free at its start.
     freed: FreedRows
     #: Since when room is held for it, and when it was first to start.
@@ -50,12 +55,20 @@ class Plan:
         return self
 
     def on_nodes(
-        self, on: Mapping[str, tuple[Pod, ...]], basis: tuple[str, ...], *, bounded: bool
+        self, placed: Sequence[PlacedPod], basis: tuple[str, ...], *, bounded: bool
     ) -> "Plan":
         """The same start on other nodes."""
-        nodes = tuple((pod.uid, node) for node, pods in on.items() for pod in pods)
+        nodes = tuple((pod.uid, place.node) for pod, place in placed)
         planned = replace(self.planned, nodes=nodes, basis=basis, bounded=bounded)
-        return replace(self, planned=planned, on=on)
+        return replace(self, planned=planned, on=by_node(placed), places=places_of(placed))
+
+    def with_gpus(self, places: PlannedPlaces) -> "Plan":
+        """The same start on the same nodes, with other GPUs of these pods."""
+        return replace(self, places={**self.places, **places})
+
+    def overlaps(self, at_s: float) -> bool:
+        """Whether it runs then."""
+        return self.start_s <= at_s < self.end_s
 
     def has_room(self, now: float, staying: Container[str]) -> bool:
         """Whether there may be room at its start, by amounts; `staying` still run then."""
@@ -83,6 +96,17 @@ class Plan:
     @property
     def end_s(self) -> float:
         return float("inf") if self.planned.end_s is None else self.planned.end_s
+
+
+def by_node(placed: Sequence[PlacedPod]) -> dict[str, tuple[Pod, ...]]:
+    found: dict[str, tuple[Pod, ...]] = {}
+    for pod, place in placed:
+        found[place.node] = (*found.get(place.node, ()), pod)
+    return found
+
+
+def places_of(placed: Sequence[PlacedPod]) -> PlannedPlaces:
+    return {pod.uid: (place.node, place.grant) for pod, place in placed}
 
 
 def evictor_of(unit: Unit) -> Pod:
@@ -125,24 +149,30 @@ class Futures:
             trial.evict(uid)
         return gone
 
-    def place(self, trial: Trial, plan: Plan, nodes: Collection[str]) -> bool:
-        """Puts the pods that are planned for these nodes there; whether all fit."""
-        for node in sorted(nodes):
-            pods = plan.on.get(node, ())
-            if pods and (node not in self._cluster.row_of or not self._place(trial, pods, node)):
-                return False
+    def place(
+        self, trial: Trial, plan: Plan, nodes: Collection[str], *, any_gpus: bool = False
+    ) -> bool:
+        """Puts the pods that are planned for these nodes there; whether all fit.
+
+        They fit only if their planned GPUs are free, or (`any_gpus`) others of the node.
+        """
+        with planned_places(self._cluster, plan.places):
+            for node in sorted(nodes):
+                for pod in plan.on.get(node, ()):
+                    if node not in self._cluster.row_of or not self._place(
+                        trial, pod, plan.places[pod.uid][1], any_gpus
+                    ):
+                        return False
         return True
 
-    def _place(self, trial: Trial, pods: Sequence[Pod], node: str) -> bool:
-        mask = self._cluster.nodes.named([node])
-        for pod in pods:
-            trial.suspend_nomination(pod.uid)
-            if pod.uid in self._cluster.holdings:
-                continue
-            verdict = self._placements[pod.scheduler].place(pod, mask, evicts=False)
-            if not isinstance(verdict, Placed):
-                return False
-            trial.assume(pod, verdict.node, verdict.grant)
+    def _place(self, trial: Trial, pod: Pod, grant: Grant | None, any_gpus: bool) -> bool:
+        trial.suspend_nomination(pod.uid)
+        if pod.uid in self._cluster.holdings:
+            return True
+        verdict = self._placements[pod.scheduler].place(pod, evicts=False)
+        if not isinstance(verdict, Placed) or not (any_gpus or verdict.grant == grant):
+            return False
+        trial.assume(pod, verdict.node, verdict.grant)
         return True
 
     def state(
@@ -153,32 +183,87 @@ class Futures:
         nodes: AbstractSet[str],
         now: float,
         staying: Container[str] = (),
+        beside: Sequence[PlacedPod] = (),
+        *,
+        any_gpus: bool = False,
     ) -> bool:
         """These nodes when the plan starts, with its pods there; whether they fit.
 
-        `others` are plans that come before it: those that run then are there, too. So are pods that
-        are `staying`.
+        Those of `others` that run then are there, too, and so are pods that are `staying`, and
+        those that are put `beside` it.
         """
         self.advance(trial, plan, nodes, plan.start_s, now, staying)
+        for pod, place in beside:
+            if place.node in nodes:
+                trial.assume(pod, place.node, place.grant)
         for other in others:
-            if other.start_s <= plan.start_s < other.end_s and not self.place(
-                trial, other, nodes & other.on.keys()
+            if (
+                other is not plan
+                and other.overlaps(plan.start_s)
+                and not self.place(trial, other, nodes & other.on.keys())
             ):
                 return False
-        return self.place(trial, plan, nodes)
+        return self.place(trial, plan, nodes, any_gpus=any_gpus)
 
-    def holds(
+    def with_other_gpus(
+        self,
+        trial: Trial,
+        plan: Plan,
+        others: Sequence[Plan],
+        nodes: AbstractSet[str],
+        now: float,
+        staying: Container[str] = (),
+    ) -> Plan | None:
+        """The plan with other GPUs of these nodes, if it delays none of the others."""
+        begin = trial.checkpoint()
+        fits = self.state(trial, plan, others, nodes, now, staying, any_gpus=True)
+        pods = [pod.uid for node in nodes for pod in plan.on.get(node, ()) if fits]
+        holdings = self._cluster.holdings
+        made = plan.with_gpus({uid: (holdings[uid].node, holdings[uid].grant) for uid in pods})
+        trial.rollback(begin)
+        plans = [made, *(other for other in others if other is not plan)]
+        return made if fits and self.keep(trial, plans, made, nodes, now, staying) else None
+
+    def keep(
+        self,
+        trial: Trial,
+        plans: Sequence[Plan],
+        new: Plan,
+        nodes: AbstractSet[str],
+        now: float,
+        staying: Container[str] = (),
+    ) -> bool:
+        """Whether those that start while a new one of them runs on these nodes still fit."""
+        begin = trial.checkpoint()
+        for plan in plans:
+            both = nodes & plan.on.keys()
+            if plan is new or not both or not new.overlaps(plan.start_s):
+                continue
+            kept = self.state(trial, plan, plans, both, now, staying)
+            trial.rollback(begin)
+            if not kept:
+                return False
+        return True
+
+    def held(
         self,
         plan: Plan,
-        others: Iterable[Plan],
+        others: Sequence[Plan],
         nodes: AbstractSet[str],
         now: float,
         late_s: float,
-    ) -> bool:
-        """Whether its pods still fit these nodes at its start; others may end `late_s` later."""
+    ) -> Plan | None:
+        """The plan, if its pods still fit these nodes at its start; others may end `late_s` later.
+
+        With other GPUs if they must; None if they do not fit.
+        """
         with self._cluster.trial() as trial:
             self.advance(trial, plan, nodes, plan.start_s + late_s, now)
-            return self.state(trial, plan, others, nodes, now)
+            begin = trial.checkpoint()
+            if self.state(trial, plan, others, nodes, now):
+                return plan
+            trial.rollback(begin)
+            return self.with_other_gpus(trial, plan, others, nodes, now)
 
     def open_beside(
         self,

@@ -1,12 +1,14 @@
 """The rows that a unit may use without delaying units whose start is planned."""
 
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from fairlead.cluster.arrays import NodeMask, Rows
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.planned_places import PlannedPlaces
 from fairlead.cluster.trial import Trial
 from fairlead.engine.backfill.futures import Plan
 from fairlead.engine.backfill.planner import Planner
@@ -27,7 +29,7 @@ _ROOM = (
 class Limit:
     """What a unit that may run past planned starts must leave free."""
 
-    #: The plans that it could delay, each with those before it.
+    #: The plans that it could delay, each with all others that it must not delay.
     plans: Sequence[tuple[Plan, Sequence[Plan]]]
     refusal: QuotaRefusal
     #: Rows that it may use whatever it delays; None: all.
@@ -36,8 +38,10 @@ class Limit:
     strict: NodeMask | None = None
     #: Whether it may not run past these planned starts wherever it is.
     forbids: bool = False
-    #: Rows of its own plan, if its start has come: there it delays none that is planned after it.
+    #: Rows of its own plan, if its start has come, and its places there, where it delays none that
+    #: is planned after it.
     own_rows: NodeMask | None = None
+    own_places: PlannedPlaces = field(default_factory=dict)
     #: What it must leave free if it cannot start without a delay of units after it, and its start
     #: has come; None: the same.
     least: "Limit | None" = None
@@ -138,14 +142,35 @@ class Limits:
             both = used & plan.on.keys()
             if not both:
                 continue
-            kept = plan.has_room(now, uids) and self._futures.state(
-                trial, plan, others, both, now, uids
+            plans = [limit.moved.get(each, each) for each in others]
+            kept = plan.has_room(now, uids) and self._fits(
+                trial, limit, plan, plans, both, uids, now
             )
             trial.rollback(start)
             if not kept and not (moving and self._moves(trial, limit, plan, uids, now)):
                 limit.moved.clear()
                 return False
         return True
+
+    def _fits(
+        self,
+        trial: Trial,
+        limit: Limit,
+        plan: Plan,
+        others: Sequence[Plan],
+        nodes: AbstractSet[str],
+        uids: frozenset[str],
+        now: float,
+    ) -> bool:
+        """Whether the planned unit fits its nodes, with the GPUs of its plan or others."""
+        start = trial.checkpoint()
+        if self._futures.state(trial, plan, others, nodes, now, uids):
+            return True
+        trial.rollback(start)
+        made = self._futures.with_other_gpus(trial, plan, others, nodes, now, uids)
+        if made is not None:
+            limit.moved[plan] = made
+        return made is not None
 
     def _moves(
         self, trial: Trial, limit: Limit, plan: Plan, uids: frozenset[str], now: float

@@ -9,15 +9,15 @@ from math import inf
 
 from fairlead.cluster.changes import ANYWHERE
 from fairlead.cluster.cluster import Cluster
-from fairlead.engine.backfill.candidates import Candidates
 from fairlead.engine.backfill.ends import KEPT_S
 from fairlead.engine.backfill.futures import Plan, UnitKey
-from fairlead.engine.backfill.limits import PLANNED
+from fairlead.engine.backfill.heads import Heads, makes_room
+from fairlead.engine.backfill.pauses import Pauses
 from fairlead.engine.backfill.planner import Planner
 from fairlead.engine.backfill.ranks import UnitRanks
+from fairlead.engine.backfill.scopes import PlanScope, Scopes
 from fairlead.model.backfill import BackfillMode, BackfillTerms
 from fairlead.model.errors import PluginFault
-from fairlead.model.start_terms import StartTerms
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.order import QueueOrder
 from fairlead.queue.queue import SchedulingQueue
@@ -28,29 +28,8 @@ from fairlead.queue.units import Unit
 _MOST_WORK = 60_000
 #: Until a unit is planned again for which there was no start.
 _NO_PLAN_S = 30.0
-#: Classes of units that are looked at at once for the first one that has waited, and seconds until
-#: more of them are, for each.
-_MOST_CLASSES = 512
-_LOOK_S = 1e-4
-#: Units for which there was no start, at most; and units beyond the depth that are looked at.
-_MOST_PAUSES = 1024
+#: Units beyond the depth that are looked at.
 _MOST_LOOKED = 32
-
-
-@dataclass(slots=True)
-class PlanScope:
-    """The units that are planned together: of a queue with a mode of its own, or all others."""
-
-    mode: BackfillMode
-    candidates: Candidates
-    #: The last one that was made, if there is at most one.
-    last: Plan | None = None
-    #: First units of classes that are still to be looked at, the first of those that were, and when
-    #: the next ones are: after so long for each.
-    unseen: Sequence[Entry] = ()
-    head: Entry | None = None
-    look_s: float = -inf
-    pause_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +59,16 @@ class PlanBook:
         expected_of: ExpectedOf,
     ) -> None:
         """`mode_of`: the queue that sets the mode for a unit, if any, and the mode."""
-        self._mode_of = mode_of
-        self.ranks = UnitRanks(order, expected_of, self._mode_and_candidates)
+        self._scopes = Scopes(queue, mode_of)
+        self.ranks = UnitRanks(order, expected_of, self._scopes.mode_and_candidates)
+        #: Units that are not planned for a while.
+        self._pauses = Pauses()
+        self.heads = Heads(cluster, queue, self._scopes, self.ranks, self._pauses)
         self._cluster = cluster
         self._queue = queue
         self._planner = planner
         self._terms = terms
-        self._scopes: dict[str, PlanScope] = {}
         self._plans: list[Plan] = []
-        #: Units that are not planned before this time.
-        self._pauses: dict[str, float] = {}
         self._mark = cluster.changes.mark
         #: Whether another unit may have to be planned; and when all starts were last looked at.
         self._is_due = False
@@ -118,7 +97,7 @@ class PlanBook:
 
     def comes_before(self, plan: Plan, entry: Entry) -> bool:
         """Whether the planned unit comes before the other one."""
-        if self.scope_of(plan.entry.unit) is self.scope_of(entry.unit):
+        if self._scopes.of(plan.entry.unit) is self._scopes.of(entry.unit):
             return plan.rank < self.ranks.rank_of(entry)
         return plan.order < self.ranks.order_of(entry)
 
@@ -126,7 +105,7 @@ class PlanBook:
         """Its place in the order, before it starts."""
         ranks = self.ranks
         return StartedPlace(
-            self, self._mode_of(entry.unit), ranks.rank_of(entry), ranks.order_of(entry)
+            self, self._scopes.mode_of(entry.unit), ranks.rank_of(entry), ranks.order_of(entry)
         )
 
     def is_before(self, uid: str, place: "StartedPlace") -> bool:
@@ -141,33 +120,15 @@ class PlanBook:
             return asked.rank < place.rank
         return asked.order < place.order
 
-    def scope_of(self, unit: Unit) -> PlanScope:
-        key, mode = self._mode_of(unit)
-        found = self._scopes.get(key)
-        if found is None:
-            found = self._scopes[key] = PlanScope(mode, Candidates(self._queue))
-        return found
-
-    def first_of_class(self, entry: Entry) -> Entry:
-        """Of the units that wait with it, the one that comes first where they are planned."""
-        class_, mode = entry.equivalence_class, self.scope_of(entry.unit).mode
-        if class_ is None or mode is not BackfillMode.SHORT_FIRST or self.ranks.is_by_service:
-            return entry
-        return min(self._queue.all_of_class(class_), key=_by_run_time)
-
-    def _mode_and_candidates(self, unit: Unit) -> tuple[BackfillMode, Candidates]:
-        scope = self.scope_of(unit)
-        return scope.mode, scope.candidates
-
     def start_over(self) -> None:
         """Units may belong to other queues, or these have other modes."""
-        self._scopes.clear()
+        self._scopes.start_over()
         self._plans.clear()
         self._is_due = True
 
     def refused(self, entry: Entry) -> None:
         """A unit that has no plan may be one of the first."""
-        scope = self.scope_of(entry.unit)
+        scope = self._scopes.of(entry.unit)
         is_new = scope.candidates.add(entry, self.ranks.order_of)
         if is_new and self._needs_plan(scope, self.ranks.order_of(entry)):
             self._is_due = True
@@ -187,7 +148,7 @@ class PlanBook:
 
     def _needs_plan(self, scope: PlanScope, order: UnitKey) -> bool:
         """Whether a unit that was refused may be one of the first."""
-        own = [plan for plan in self._plans if self.scope_of(plan.entry.unit) is scope]
+        own = [plan for plan in self._plans if self._scopes.of(plan.entry.unit) is scope]
         depth = self._depth(scope)
         return len(own) < depth or (depth > 0 and order < own[-1].order)
 
@@ -216,12 +177,9 @@ class PlanBook:
 
     def _drop_started(self) -> None:
         """Units that are being bound, or are gone, need no plan."""
-        kept = [plan for plan in self._plans if self._waits(plan.entry)]
+        kept = [plan for plan in self._plans if self._scopes.waits(plan.entry)]
         if len(kept) < len(self._plans):
             self._plans, self._is_due = kept, True
-
-    def _waits(self, entry: Entry) -> bool:
-        return self.scope_of(entry.unit).candidates.waits(entry)
 
     def _check(self, now: float) -> None:
         """Plans whose nodes have changed still hold, or are made again."""
@@ -234,23 +192,33 @@ class PlanBook:
             if changed is not None and ANYWHERE not in changed:
                 nodes = {node for node in nodes if row_of.get(node, ANYWHERE) in changed}
             lost = any(node not in row_of for node in plan.on)
-            if lost or (nodes and not self._holds(plan, at, nodes, now)):
+            if lost or (nodes and not self._keeps(at, nodes, now)):
                 self._plan_again(at, now)
                 return
+            if self._plans[at] is not plan:  # those after it must fit beside it
+                changed = None
         self._improve(now)
 
-    def _holds(self, plan: Plan, at: int, nodes: set[str], now: float) -> bool:
-        late_s = self._terms.resolution_s
+    def _keeps(self, at: int, nodes: set[str], now: float) -> bool:
+        """Whether this plan still holds, with other GPUs of its nodes if it must."""
+        plan, late_s = self._plans[at], self._terms.resolution_s
         try:
-            return self._planner.futures.holds(plan, self._plans[:at], nodes, now, late_s)
+            made = self._planner.futures.held(plan, self._plans[:at], nodes, now, late_s)
         except PluginFault:
             return False
+        if made is not None:
+            self._plans[at] = made
+        return made is not None
 
     def _plan_again(self, at: int, now: float) -> None:
-        """This one and those after it."""
+        """This one, and those after it that do not hold any more."""
         again, self._plans = self._plans[at:], self._plans[:at]
         work_until = self._cluster.work.spent + _MOST_WORK
-        for plan in again:
+        for number, plan in enumerate(again):
+            self._plans.append(plan)
+            if number and self._keeps(len(self._plans) - 1, set(plan.on), now):
+                continue
+            self._plans.pop()
             made = self.planned(plan.entry, plan.order, now)
             if made is not None:
                 self._plans.append(made.follow(plan))
@@ -268,12 +236,10 @@ class PlanBook:
         self._improved_s, self._room_grew = now, False
         work_until = self._cluster.work.spent + _MOST_WORK
         for at, plan in enumerate(self._plans):
-            made = self.planned(plan.entry, plan.order, now, self._plans[:at])
+            others = [*self._plans[:at], *self._plans[at + 1 :]]
+            made = self.planned(plan.entry, plan.order, now, others)
             if made is not None and made.start_s < plan.start_s:
                 self._plans[at] = made.follow(plan)
-                if at + 1 < len(self._plans):
-                    self._plan_again(at + 1, now)
-                return
             if self._cluster.work.spent > work_until:
                 return
 
@@ -301,13 +267,13 @@ class PlanBook:
     def _give_up(self, at: int, now: float) -> None:
         """Room was held for it for too long: others may have it for a while."""
         plan = self._plans.pop(at)
-        self._pause(plan.entry.unit.key, now, self._terms.hold_s)
+        self._pauses.add(plan.entry.unit.key, now, self._terms.hold_s)
         self._is_due = True
 
     def _add(self, now: float) -> None:
         """Plans for the first waiting units that have none."""
         work_until = self._cluster.work.spent + _MOST_WORK
-        for scope in self._scopes.values():
+        for scope in self._scopes:
             if not self._add_for(scope, self._depth(scope), work_until, now):
                 self._is_due = True
 
@@ -322,14 +288,14 @@ class PlanBook:
             if key in known:
                 count += 1
                 continue
-            if self._is_paused(key, now) or self._makes_room(entry):
+            if self._pauses.has(key, now) or makes_room(self._cluster, entry):
                 continue
             if self._cluster.work.spent > work_until:
                 return False
             ahead = [plan for plan in self._plans if plan.order < order]
             made = self.planned(entry, order, now, ahead)
             if made is None:
-                self._pause(key, now, _NO_PLAN_S)
+                self._pauses.add(key, now, _NO_PLAN_S)
                 continue
             count += 1
             self._insert(made, scope, depth, now)
@@ -343,7 +309,7 @@ class PlanBook:
         None: this is the end of a turn. Whether a plan was dropped for that.
         """
         changed = False
-        for scope in self._scopes.values():
+        for scope in self._scopes:
             if scope.mode is not BackfillMode.SHORT_FIRST:
                 continue
             if self._has_free_gpus():
@@ -354,7 +320,7 @@ class PlanBook:
 
     def _lead(self, scope: PlanScope, before: Entry | None, now: float) -> bool:
         current = self._plan_of(scope)
-        head = self._head(scope, now)
+        head = self.heads.of(scope, now)
         if head is None or (current and head is current.entry) or not self._planner.is_ready(now):
             return False
         if before is not None and not self._is_before(head, before):
@@ -363,7 +329,7 @@ class PlanBook:
         order = self.ranks.order_of(head)
         made = self.planned(head, order, now, [plan for plan in self._plans if plan.order < order])
         if made is None:
-            self._pause(head.unit.key, now, _NO_PLAN_S)
+            self._pauses.add(head.unit.key, now, _NO_PLAN_S)
             return current is not None
         if scope.last is not None and scope.last.entry is head:
             made.follow(scope.last)
@@ -373,60 +339,21 @@ class PlanBook:
 
     def _is_before(self, head: Entry, entry: Entry) -> bool:
         ranks = self.ranks
-        if self.scope_of(head.unit) is self.scope_of(entry.unit):
+        if self._scopes.of(head.unit) is self._scopes.of(entry.unit):
             return ranks.rank_of(head) < ranks.rank_of(entry)
         return ranks.order_of(head) < ranks.order_of(entry)
 
     def _drop_outrun(self, now: float) -> None:
         """A unit that others of its kind have outrun is not the first any more."""
         for plan in self._plans:
-            scope = self.scope_of(plan.entry.unit)
+            scope = self._scopes.of(plan.entry.unit)
             if scope.mode is not BackfillMode.SHORT_FIRST or plan.entry.pool is not Pool.WAITING:
                 continue
-            if not self._is_able(plan.entry, scope, now):
+            if not self.heads.is_able(plan.entry, scope, now):
                 self._plans = [each for each in self._plans if each is not plan]
 
     def _plan_of(self, scope: PlanScope) -> Plan | None:
-        return next((p for p in self._plans if self.scope_of(p.entry.unit) is scope), None)
-
-    def _head(self, scope: PlanScope, now: float) -> Entry | None:
-        """The first unit that has waited for long enough; None: none, or not all were looked at.
-
-        Users decide how many classes there are: many of them are looked at over several turns.
-        """
-        if now < scope.look_s:
-            return None
-        if not scope.unseen:
-            scope.unseen, scope.head = self._queue.first_of_classes(), None
-            scope.pause_s = _LOOK_S if len(scope.unseen) > _MOST_CLASSES else 0.0
-        some, scope.unseen = scope.unseen[:_MOST_CLASSES], scope.unseen[_MOST_CLASSES:]
-        scope.look_s = now + len(some) * scope.pause_s
-        able = [entry for entry in some if entry.pool is Pool.WAITING]
-        able = [entry for entry in map(self.first_of_class, able) if self._leads(entry, scope, now)]
-        if scope.head is not None and self._leads(scope.head, scope, now):
-            able.append(scope.head)
-        scope.head = min(able, key=self.ranks.rank_of, default=None)
-        return None if scope.unseen else scope.head
-
-    def _is_able(self, entry: Entry, scope: PlanScope, now: float) -> bool:
-        """Whether it is the first unit of its class, and has waited for long enough."""
-        class_ = entry.equivalence_class
-        first = None if class_ is None else self._queue.first_of_class(class_)
-        if first is None or self.first_of_class(first) is not entry:
-            return False
-        return self._leads(entry, scope, now)
-
-    def _leads(self, entry: Entry, scope: PlanScope, now: float) -> bool:
-        if entry.pool is not Pool.WAITING or self.scope_of(entry.unit) is not scope:
-            return False
-        return self._may_lead(entry, scope.mode.rule, now)
-
-    def _may_lead(self, entry: Entry, rule: StartTerms, now: float) -> bool:
-        if entry.run_s is None or not rule.has_waited(now - entry.first_queued_s, entry.run_s):
-            return False
-        if not self._waits(entry) or self._is_paused(entry.unit.key, now):
-            return False
-        return entry.held_back_by in (None, PLANNED) and not self._makes_room(entry)
+        return next((p for p in self._plans if self._scopes.of(p.entry.unit) is scope), None)
 
     def _has_free_gpus(self) -> bool:
         """While there are none, no other unit starts before the first one."""
@@ -436,11 +363,11 @@ class PlanBook:
         """Those after it are planned again; of more than the depth the last ones are dropped."""
         at = sum(plan.order < made.order for plan in self._plans)
         after = [plan.entry for plan in self._plans[at:]]
-        mine = [p for p in (*self._plans[:at], made) if self.scope_of(p.entry.unit) is scope]
+        mine = [p for p in (*self._plans[:at], made) if self._scopes.of(p.entry.unit) is scope]
         room = depth - len(mine)
         kept = []
         for plan in self._plans[at:]:
-            own = self.scope_of(plan.entry.unit) is scope
+            own = self._scopes.of(plan.entry.unit) is scope
             if own and room <= 0:
                 continue
             room -= own
@@ -465,30 +392,13 @@ class PlanBook:
         except PluginFault:  # the attempt itself reports it
             return None
         if made is not None:
-            made.rule, made.rank = self.scope_of(entry.unit).mode.rule, self.ranks.rank_of(entry)
+            made.rule, made.rank = self._scopes.of(entry.unit).mode.rule, self.ranks.rank_of(entry)
         return made
 
     def waiting(self, entries: Iterable[Entry]) -> list[Entry]:
         """Units that could start, each once."""
         found = {id(entry): entry for entry in entries}
-        return [entry for entry in found.values() if self._waits(entry)]
-
-    def _makes_room(self, entry: Entry) -> bool:
-        """Whether pods are being evicted for it: it needs no plan."""
-        nominations = self._cluster.nominations
-        return bool(nominations) and any(nominations.node_of(pod.uid) for pod in entry.unit.pods)
-
-    def _pause(self, key: str, now: float, length_s: float) -> None:
-        if len(self._pauses) >= _MOST_PAUSES:
-            self._pauses = {k: until_s for k, until_s in self._pauses.items() if until_s > now}
-        if len(self._pauses) < _MOST_PAUSES:
-            self._pauses[key] = now + length_s
-
-    def _is_paused(self, key: str, now: float) -> bool:
-        until_s = self._pauses.get(key)
-        if until_s is not None and until_s <= now:
-            del self._pauses[key]
-        return until_s is not None and now < until_s
+        return [entry for entry in found.values() if self._scopes.waits(entry)]
 
     # -- what time brings about --------------------------------------------------------------
 
@@ -497,16 +407,12 @@ class PlanBook:
         if self._is_due:
             return 0.0  # at once
         late_s, hold_s = self._patience_s, self._terms.hold_s
-        times = [scope.look_s for scope in self._scopes.values() if scope.unseen]
+        times = [scope.look_s for scope in self._scopes if scope.unseen]
         times += [
             min(plan.start_s + late_s if plan.called else plan.start_s, plan.held_until_s(hold_s))
             for plan in self._plans
         ]
         return min(times, default=None)
-
-
-def _by_run_time(entry: Entry) -> tuple[float, float]:
-    return inf if entry.run_s is None else entry.run_s, entry.first_queued_s
 
 
 def _start_of(plan: Plan) -> tuple[str, float]:

@@ -6,8 +6,9 @@ same rules as any other. Nothing changes: the result is a plan.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -19,7 +20,15 @@ from fairlead.cluster.trial import Trial
 from fairlead.engine.backfill.ending_pods import EndingPods, Times, first_of, lumped
 from fairlead.engine.backfill.ends import Ends
 from fairlead.engine.backfill.freed_rows import FreedRows, is_enough
-from fairlead.engine.backfill.futures import Futures, Plan, UnitKey, evictor_of
+from fairlead.engine.backfill.futures import (
+    Futures,
+    PlacedPod,
+    Plan,
+    UnitKey,
+    by_node,
+    evictor_of,
+    places_of,
+)
 from fairlead.engine.consolidation.gang_fills import GangFills
 from fairlead.engine.gang_trials import BeyondQuota, ordered
 from fairlead.model.backfill import BackfillTerms, PlannedStart
@@ -64,6 +73,20 @@ class _Search:
     #: When the cluster was looked at.
     mark: Mark
     now: float
+
+
+@dataclass(frozen=True, slots=True)
+class _RunTime:
+    """Of a unit, as it is planned."""
+
+    start_s: float
+    #: None: it does not end.
+    end_s: float | None
+    now: float
+
+    def includes(self, at_s: float) -> bool:
+        """Whether it starts before that, and still runs then."""
+        return self.start_s < at_s and (self.end_s is None or at_s < self.end_s)
 
 
 class Planner:
@@ -212,20 +235,27 @@ class Planner:
         room, count = self._room(search, at_s), ending.count(at_s)
         end_s = self._end_s(entry.unit, at_s)
         for rows in self._rows(room, search.kinds, ending.rows[:count]):
+            gone = [at for at in range(count) if rows[ending.rows[at]]]
             with self._cluster.trial() as trial:
-                gone = [at for at in range(count) if rows[ending.rows[at]]]
-                for at in gone:
-                    trial.evict(ending.uids[at])
-                placed = self._placed(trial, entry.unit, search.ahead, at_s, end_s, search.now)
+                free = partial(_evict, trial, [ending.uids[at] for at in gone])
+                time = _RunTime(at_s, end_s, search.now)
+                placed = self._placed(trial, free, entry.unit, search.ahead, time)
             if placed:
-                basis = _basis(gone, ending, {self._cluster.row_of[node] for _, node in placed})
-                nodes = tuple((pod.uid, node) for pod, node in placed)
-                bounded = all(ending.bounded[at] for at in basis)
-                uids = tuple(ending.uids[at] for at in basis)
-                planned = PlannedStart(entry.unit.key, at_s, end_s, nodes, uids, bounded)
-                freed = self._freed(search, at_s)
-                return Plan(entry, planned, search.order, _by_node(placed), freed, search.now, at_s)
+                return self._made(search, time, placed, gone)
         return None
+
+    def _made(
+        self, search: _Search, time: _RunTime, placed: Sequence[PlacedPod], gone: Sequence[int]
+    ) -> Plan:
+        entry, ending, at_s = search.entry, search.ending, time.start_s
+        rows = {self._cluster.row_of[place.node] for _, place in placed}
+        basis = [at for at in gone if int(ending.rows[at]) in rows]
+        nodes = tuple((pod.uid, place.node) for pod, place in placed)
+        bounded = all(ending.bounded[at] for at in basis)
+        uids = tuple(ending.uids[at] for at in basis)
+        planned = PlannedStart(entry.unit.key, at_s, time.end_s, nodes, uids, bounded)
+        on, places, freed = by_node(placed), places_of(placed), self._freed(search, at_s)
+        return Plan(entry, planned, search.order, on, places, freed, search.now, at_s)
 
     def _end_s(self, unit: Unit, start_s: float) -> float | None:
         run_s = self._ends.run_s(unit)
@@ -249,21 +279,24 @@ class Planner:
             return None
         unit, start = plan.entry.unit, trial.checkpoint()
         for nodes in self._nodes(plan, room):
-            gone = self.futures.advance(trial, plan, nodes, plan.start_s, now, staying)
-            placed = self._placed(trial, unit, others, plan.start_s, plan.planned.end_s, now)
+            gone: list[str] = []
+
+            def free(nodes: Sequence[str] = nodes, gone: list[str] = gone) -> None:
+                gone[:] = self.futures.advance(trial, plan, nodes, plan.start_s, now, staying)
+
+            time = _RunTime(plan.start_s, plan.planned.end_s, now)
+            placed = self._placed(trial, free, unit, others, time, staying)
             trial.rollback(start)
             if placed:
-                return self._on(plan, _by_node(placed), gone, now)
+                return self._on(plan, placed, gone, now)
         return None
 
-    def _on(
-        self, plan: Plan, on: Mapping[str, tuple[Pod, ...]], gone: Sequence[str], now: float
-    ) -> Plan:
-        holdings = [self._cluster.holdings[uid] for uid in gone]
-        basis = [held for held in holdings if held.node in on]
+    def _on(self, plan: Plan, placed: Sequence[PlacedPod], gone: Sequence[str], now: float) -> Plan:
+        holdings, nodes = self._cluster.holdings, {place.node for _, place in placed}
+        basis = [holdings[uid] for uid in gone if holdings[uid].node in nodes]
         ends = [self._ends.of(held, now, plan.evictor) for held in basis]
         bounded = all(end is not None and end.bounded for end in ends)
-        return plan.on_nodes(on, tuple(held.pod.uid for held in basis), bounded=bounded)
+        return plan.on_nodes(placed, tuple(held.pod.uid for held in basis), bounded=bounded)
 
     def _nodes(self, plan: Plan, room: Sequence[PerNode]) -> Iterator[list[str]]:
         """Nodes with room then, those of the plan and a few more first; then all of them."""
@@ -296,25 +329,66 @@ class Planner:
     def _placed(
         self,
         trial: Trial,
+        free: Callable[[], None],
         unit: Unit,
         ahead: Sequence[Plan],
-        at_s: float,
-        end_s: float | None,
-        now: float,
-    ) -> list[tuple[Pod, str]]:
-        """The nodes of its pods, beside units that are planned before it; none if not all fit."""
-        later = []
-        for plan in ahead:
-            if plan.start_s <= at_s < plan.end_s:
-                self.futures.advance(trial, plan, plan.on, at_s, now)
-                if not self.futures.place(trial, plan, plan.on.keys()):
-                    return []
-            elif at_s < plan.start_s and (end_s is None or plan.start_s < end_s):
-                later.append(plan)
+        time: _RunTime,
+        staying: Container[str] = (),
+    ) -> list[PlacedPod]:
+        """The places of its pods, beside units that are planned before it; none if not all fit.
+
+        Units of which the start is later keep their GPUs, and if that is not so, their nodes.
+        """
+        begin = trial.checkpoint()
+        later = [plan for plan in ahead if time.includes(plan.start_s)]
+        for left_alone in ((), later) if later else ((),):
+            free()
+            placed = self._placed_at(trial, unit, ahead, time, left_alone, staying)
+            trial.rollback(begin)
+            if left_alone or not placed or self._keeps(trial, later, ahead, placed, time, staying):
+                return placed
+        return []
+
+    def _keeps(
+        self,
+        trial: Trial,
+        later: Sequence[Plan],
+        ahead: Sequence[Plan],
+        placed: Sequence[PlacedPod],
+        time: _RunTime,
+        staying: Container[str],
+    ) -> bool:
+        """Whether the later ones still fit their GPUs beside these pods."""
+        begin, nodes = trial.checkpoint(), {place.node for _, place in placed}
+        for plan in later:
+            both = nodes & plan.on.keys()
+            kept = not both or self.futures.state(
+                trial, plan, ahead, both, time.now, staying, placed
+            )
+            trial.rollback(begin)
+            if not kept:
+                return False
+        return True
+
+    def _placed_at(
+        self,
+        trial: Trial,
+        unit: Unit,
+        ahead: Sequence[Plan],
+        time: _RunTime,
+        left_alone: Sequence[Plan],
+        staying: Container[str],
+    ) -> list[PlacedPod]:
+        there = [plan for plan in ahead if plan.overlaps(time.start_s)]
+        for plan in there:
+            self.futures.advance(trial, plan, plan.on, time.start_s, time.now, staying)
+        if not all(self.futures.place(trial, plan, plan.on.keys()) for plan in there):
+            return []
         for pod in unit.pods:
             trial.suspend_nomination(pod.uid)
-        closed = self._reserved.closed(unit, at_s, float("inf") if end_s is None else end_s)
-        open_rows = self._without_rows_of(later, closed[0] if closed else None)
+        end_s = float("inf") if time.end_s is None else time.end_s
+        closed = self._reserved.closed(unit, time.start_s, end_s)
+        open_rows = self._without_rows_of(left_alone, closed[0] if closed else None)
         with self._cluster.limited_to(open_rows):
             return self._filled(trial, unit)
 
@@ -328,26 +402,20 @@ class Planner:
         open_rows: NodeMask = ~found if closed is None else ~(found | closed)
         return open_rows
 
-    def _filled(self, trial: Trial, unit: Unit) -> list[tuple[Pod, str]]:
+    def _filled(self, trial: Trial, unit: Unit) -> list[PlacedPod]:
         if isinstance(unit, Gang):
             filling = self.gangs.fill(trial, unit)
             members = filling.placed if filling.succeeded else ()
-            return [(each.pod, each.placed.node) for each in members]
+            return [(each.pod, each.placed) for each in members]
         pod = unit.pod
         if self._beyond_quota(pod):
             return []
         verdict = self._placements[pod.scheduler].place(pod, evicts=False)
         if not isinstance(verdict, Placed) or self._beyond_quota(pod, verdict):
             return []
-        return [(pod, verdict.node)]
+        return [(pod, verdict)]
 
 
-def _basis(gone: Sequence[int], ending: EndingPods, rows: set[int]) -> list[int]:
-    return [at for at in gone if int(ending.rows[at]) in rows]
-
-
-def _by_node(placed: Sequence[tuple[Pod, str]]) -> dict[str, tuple[Pod, ...]]:
-    found: dict[str, tuple[Pod, ...]] = {}
-    for pod, node in placed:
-        found[node] = (*found.get(node, ()), pod)
-    return found
+def _evict(trial: Trial, uids: Sequence[str]) -> None:
+    for uid in uids:
+        trial.evict(uid)
