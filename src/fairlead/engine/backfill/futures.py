@@ -60,7 +60,7 @@ class Plan:
         """The same start on other nodes."""
         nodes = tuple((pod.uid, place.node) for pod, place in placed)
         planned = replace(self.planned, nodes=nodes, basis=basis, bounded=bounded)
-        return replace(self, planned=planned, on=by_node(placed), places=places_of(placed))
+        return replace(self, planned=planned, on=pods_by_node(placed), places=places_of(placed))
 
     def with_gpus(self, places: PlannedPlaces) -> "Plan":
         """The same start on the same nodes, with other GPUs of these pods."""
@@ -98,7 +98,7 @@ class Plan:
         return float("inf") if self.planned.end_s is None else self.planned.end_s
 
 
-def by_node(placed: Sequence[PlacedPod]) -> dict[str, tuple[Pod, ...]]:
+def pods_by_node(placed: Sequence[PlacedPod]) -> dict[str, tuple[Pod, ...]]:
     found: dict[str, tuple[Pod, ...]] = {}
     for pod, place in placed:
         found[place.node] = (*found.get(place.node, ()), pod)

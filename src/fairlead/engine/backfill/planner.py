@@ -25,9 +25,9 @@ from fairlead.engine.backfill.futures import (
     PlacedPod,
     Plan,
     UnitKey,
-    by_node,
     evictor_of,
     places_of,
+    pods_by_node,
 )
 from fairlead.engine.consolidation.gang_fills import GangFills
 from fairlead.engine.gang_trials import BeyondQuota, ordered
@@ -254,7 +254,7 @@ class Planner:
         bounded = all(ending.bounded[at] for at in basis)
         uids = tuple(ending.uids[at] for at in basis)
         planned = PlannedStart(entry.unit.key, at_s, time.end_s, nodes, uids, bounded)
-        on, places, freed = by_node(placed), places_of(placed), self._freed(search, at_s)
+        on, places, freed = pods_by_node(placed), places_of(placed), self._freed(search, at_s)
         return Plan(entry, planned, search.order, on, places, freed, search.now, at_s)
 
     def _end_s(self, unit: Unit, start_s: float) -> float | None:
