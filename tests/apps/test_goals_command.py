@@ -41,7 +41,7 @@ async def answer(tmp_path: Path) -> dict[str, object]:
     ):
         engine.handle(NodeSeen(node), now=0.0)
     see(engine, running("web", 2, "a"), running("web2", 1, "spot"), a_pod("cpu", node="b"))
-    problems = await put_figures_once(engine, planned.figures)
+    problems = await put_figures_once(engine, planned)
     return goals_answer_of(engine, planned, problems, drain=True)
 
 

@@ -1,12 +1,14 @@
 """`fairlead audit`: which bound pods are on nodes that the rules of today would refuse."""
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TextIO
 
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
 from fairlead.apps.live import live_cluster
+from fairlead.apps.live.figures_once import put_figures_once
 from fairlead.apps.live.live_engine import live_engine
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
@@ -36,6 +38,8 @@ async def breaches(options: RunOptions) -> list[Breach]:
         engine = await live_engine(client, planned, behaviour, ())
     finally:
         await client.close()
+    for problem in await put_figures_once(engine, planned):
+        sys.stderr.write(f"not known: {problem}\n")
     return sorted(broken(engine.cluster, rules), key=lambda each: (each.pod, each.why))
 
 

@@ -26,6 +26,7 @@ class Aspect(IntFlag):
     LOAD = auto()  #: what its GPUs are really doing
     FIGURES = auto()  #: what it costs, draws and emits
     CLAIMS = auto()  #: resource claims, and the devices that drivers publish
+    READINGS = auto()  #: readings that the configuration names
     PRICES = auto()  #: what gaps are worth; of no node
 
 

@@ -18,6 +18,7 @@ from fairlead.cluster.images import ImageIndex
 from fairlead.cluster.interned import Interned
 from fairlead.cluster.inventories import Inventories
 from fairlead.cluster.labels import LabelColumn
+from fairlead.cluster.named_readings import NamedReadings
 from fairlead.cluster.node_figures import NodeFigures
 from fairlead.cluster.pod_index import PodIndex
 from fairlead.cluster.price_tables import PriceTables
@@ -72,6 +73,8 @@ class Columns:
         self.reservations = Reservations()
         #: What nodes cost, draw and emit.
         self.figures = NodeFigures()
+        #: Numbers about nodes and GPUs that the configuration names.
+        self.readings = NamedReadings()
         #: What free parts of GPUs are worth, once enough pods were seen.
         self.prices: PriceTables | None = None
         #: Columns by resource; the first always have one, then the longest not asked for.
@@ -130,6 +133,8 @@ class Columns:
         if changed:
             self.load.clear_row(row)  # slots may stand for other GPUs now
         self.load.fit(self._capacity, self.devices.slots)
+        if self.readings:
+            self.readings.put_row(row, node.name, self.devices.inventories.get(row))
         return changed
 
     def gpus_of(self, node: Node) -> Inventory | None:
@@ -150,6 +155,7 @@ class Columns:
         self.scored[:, row] = 0
         self.devices.clear_row(row)
         self.load.clear_row(row)
+        self.readings.put_row(row, "", None)
         for column in self._labels.values():
             column.put(row, None)
         for port in [port for port, rows in self.ports.items() if row in rows]:

@@ -10,7 +10,7 @@ from fairlead.cluster.columns import Columns
 from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.cluster.devices import Gpus
 from fairlead.cluster.gpu_rows import GpuRows
-from fairlead.cluster.load import LoadRows
+from fairlead.cluster.load import GpuShares, LoadRows
 from fairlead.cluster.map_indices import Obstacle, obstacle
 from fairlead.cluster.pod_index import ExistingAntiAffinity, PodQuery
 from fairlead.cluster.price_tables import PriceTables, Table
@@ -211,6 +211,29 @@ class Nodes:
         Where that is not known, the median of the others; 0 where nothing is known.
         """
         return sealed(self._columns.figures.column(figure, self._columns.size)[self._pick])
+
+    def reading(self, name: str) -> NodeScores:
+        """A reading of nodes; NaN where it has neither a value nor a fallback."""
+        return sealed(self._columns.readings.of_nodes(name, self._columns.size)[self._pick])
+
+    def gpu_reading(self, name: str) -> GpuShares:
+        """The same of GPUs, by node and slot."""
+        columns = self._columns
+        found = columns.readings.of_gpus(name, columns.size, columns.devices.slots)
+        return sealed(found[self._pick])
+
+    def is_of_gpus(self, name: str) -> bool:
+        """Whether the reading is about GPUs."""
+        return self._columns.readings.is_of_gpus(name)
+
+    def median_reading(self, name: str) -> float:
+        """Of all nodes or GPUs that have a value; 0 if none has."""
+        return self._columns.readings.median(name)
+
+    def seen_readings(self, key: str, *, by_gpu: bool) -> dict[str, float]:
+        """All readings of a node by its name, or of a GPU by its UUID."""
+        readings = self._columns.readings
+        return readings.seen_of(key, by_gpu=by_gpu) if readings else {}
 
     def named(self, names: Iterable[str]) -> NodeMask:
         row_of = self._columns.row_of

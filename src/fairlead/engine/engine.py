@@ -14,6 +14,7 @@ from fairlead.cluster.aspects import NOTHING
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.demand import Demand
 from fairlead.cluster.holdings import Holding
+from fairlead.cluster.named_readings import carry_feeds, put_named_reading
 from fairlead.engine import events, releases, reservations, start_dumps
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.backfill.limits import Limit
@@ -79,7 +80,7 @@ _FINAL = (events.BindProblem.GONE, events.BindProblem.TAKEN)
 #: Events that give no room, or of which planned starts learn when a pod leaves its node.
 _OF_PODS = (
     events.PodSeen, events.PodGone, events.BindDone, events.BindFailed, events.Prepared,
-    events.PrepareFailed, events.RunEnded, events.ReadingsTaken,
+    events.PrepareFailed, events.RunEnded, events.ReadingsTaken, events.ReadingSeen,
 )  # fmt: skip
 
 # An enum is slow to ask for a member, and this is asked for every placement.
@@ -241,8 +242,7 @@ class Engine:
         self.cluster.releasing = cluster.releasing
         self.cluster.reservations.paused = cluster.reservations.paused
         self.cluster.reservations.enabled = cluster.reservations.enabled
-        for seen in cluster.columns.figures.seen:
-            self.cluster.put_figures(seen)
+        carry_feeds(cluster, self.cluster)
         self.queue.entered = queue.entered
         for _, flight in self.in_flight:
             if flight.entry is not None:
@@ -378,6 +378,8 @@ class Engine:
                 self.cluster.put_readings(readings, now)
             case events.FiguresSeen(seen):
                 self.cluster.put_figures(seen)
+            case events.ReadingSeen(reading):
+                put_named_reading(self.cluster, reading)
             case _:
                 assert_never(event)
         return []

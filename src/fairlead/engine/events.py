@@ -12,6 +12,7 @@ from fairlead.model.counted import CountedResource
 from fairlead.model.gangs import GangSpec
 from fairlead.model.gpus import Inventory
 from fairlead.model.hyper_nodes import HyperNode
+from fairlead.model.named_readings import SeenReading
 from fairlead.model.node_figures import SeenFigures
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
@@ -408,6 +409,13 @@ class FiguresSeen:
     seen: SeenFigures
 
 
+@dataclass(frozen=True, slots=True)
+class ReadingSeen:
+    """Values of a reading that the configuration names."""
+
+    seen: SeenReading
+
+
 Event = (
     ServerKnown
     | NodeSeen
@@ -455,4 +463,5 @@ Event = (
     | PricesComputed
     | ReadingsTaken
     | FiguresSeen
+    | ReadingSeen
 )

@@ -15,7 +15,7 @@ class GoalUnit(StrEnum):
 
 
 #: What one of each unit is in the unit that a rate is for: hours, kg and kW.
-_PER_RATE: Mapping[GoalUnit, float] = {
+_PER_RATE: Mapping[str, float] = {
     GoalUnit.MONEY: 1.0,
     GoalUnit.TIME_LOST: 1 / 3600,
     GoalUnit.CARBON: 1 / 1000,
@@ -34,14 +34,15 @@ class GoalRates:
     #: A kilowatt hour.
     kwh: float | None = None
 
-    def money_of(self, unit: GoalUnit) -> float | None:
+    def money_of(self, unit: str) -> float | None:
         """What one of the unit is worth, for an hour."""
-        rate = {
+        rates: dict[str, float | None] = {
             GoalUnit.MONEY: 1.0,
             GoalUnit.TIME_LOST: self.hour,
             GoalUnit.CARBON: self.kg,
             GoalUnit.POWER: self.kwh,
-        }[unit]
+        }
+        rate = rates.get(unit)
         return None if rate is None else rate * _PER_RATE[unit]
 
 
@@ -50,7 +51,8 @@ class GoalCount:
     """What one goal counts on one node."""
 
     goal: str
-    unit: GoalUnit
+    #: A `GoalUnit`, or that of a reading.
+    unit: str
     amount: float
 
     @property

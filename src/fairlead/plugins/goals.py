@@ -34,7 +34,7 @@ class GoalLevel:
     patience_s: float = 0.0
 
     @property
-    def unit(self) -> GoalUnit:
+    def unit(self) -> str:
         """Of the sum: that of its goal, or money."""
         return self.goals[0][0].unit if len(self.goals) == 1 else GoalUnit.MONEY
 

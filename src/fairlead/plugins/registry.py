@@ -23,6 +23,7 @@ from fairlead.plugins.image_locality import ImageLocality
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 from fairlead.plugins.low_utilisation import LowUtilisation
 from fairlead.plugins.memory_room import MemoryRoom
+from fairlead.plugins.named_readings import GpuReadingScore, ReadingLimit, ReadingScore
 from fairlead.plugins.node_affinity import NodeAffinity
 from fairlead.plugins.node_capacity_type import NodeCapacityType
 from fairlead.plugins.node_declared_features import NodeDeclaredFeatures
@@ -98,10 +99,14 @@ SCORES: tuple[type[AnyScore], ...] = (
 )
 
 
+#: Only in profiles that name them.
+ON_REQUEST: tuple[type[Plugin], ...] = (ReadingLimit, ReadingScore, GpuReadingScore)
+
+
 class Registry:
     """Plugin classes by name; a name can be taken once."""
 
-    def __init__(self, kinds: Iterable[type[Plugin]] = (*FILTERS, *SCORES)) -> None:
+    def __init__(self, kinds: Iterable[type[Plugin]] = (*FILTERS, *SCORES, *ON_REQUEST)) -> None:
         self._kinds: dict[str, type[Plugin]] = {}
         for kind in kinds:
             self.add(kind)

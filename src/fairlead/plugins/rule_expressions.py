@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Protocol
 
 from fairlead.cel import CelError, Environment, Program, compile_expression
-from fairlead.cel.types import BOOL, INT, STRING, StaticType, list_of, map_of
+from fairlead.cel.types import BOOL, DOUBLE, INT, STRING, StaticType, list_of, map_of
 from fairlead.cel.values import Value
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import Inventory
@@ -31,9 +32,16 @@ RULES = Environment(
             "annotations": _STRINGS,
             "taints": list_of(_TAINT),
             "allocatable": map_of(STRING, INT),
+            "readings": map_of(STRING, DOUBLE),
         },
         _TAINT.name: {"key": STRING, "value": STRING, "effect": STRING},
-        _GPU.name: {"uuid": STRING, "model": STRING, "memoryMib": INT, "healthy": BOOL},
+        _GPU.name: {
+            "uuid": STRING,
+            "model": STRING,
+            "memoryMib": INT,
+            "healthy": BOOL,
+            "readings": map_of(STRING, DOUBLE),
+        },
         _POD.name: {"namespace": STRING, "requests": map_of(STRING, INT), "gpus": INT},
     },
 )
@@ -48,7 +56,13 @@ def compiled(expression: str) -> Program:
         raise FairleadError(str(error)) from None
 
 
-def node_value(node: Node) -> Value:
+class SeenReadings(Protocol):
+    """The readings of a node by its name, or of a GPU by its UUID."""
+
+    def __call__(self, key: str, *, by_gpu: bool) -> dict[str, float]: ...
+
+
+def node_value(node: Node, readings: SeenReadings) -> Value:
     return {
         "name": node.name,
         "labels": dict(node.labels),
@@ -58,13 +72,20 @@ def node_value(node: Node) -> Value:
             for taint in node.taints
         ],
         "allocatable": dict(node.allocatable),
+        "readings": readings(node.name, by_gpu=False),
     }
 
 
-def gpu_values(inventory: Inventory | None) -> Value:
+def gpu_values(inventory: Inventory | None, readings: SeenReadings) -> Value:
     gpus = inventory.gpus[:_MOST_GPUS] if inventory else ()
     return [
-        {"uuid": gpu.uuid, "model": gpu.model, "memoryMib": gpu.memory_mib, "healthy": gpu.healthy}
+        {
+            "uuid": gpu.uuid,
+            "model": gpu.model,
+            "memoryMib": gpu.memory_mib,
+            "healthy": gpu.healthy,
+            "readings": readings(gpu.uuid, by_gpu=True),
+        }
         for gpu in gpus
     ]
 

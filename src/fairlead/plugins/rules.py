@@ -109,13 +109,24 @@ class NodeRules:
             yield text, mask
 
 
+@dataclass(frozen=True, slots=True)
+class RulesOfReadings(NodeRules):
+    """The same where rules read readings, so that they are asked again when these change."""
+
+    reads: ClassVar[Aspect] = NodeRules.reads | Aspect.READINGS
+
+
 def _values(request: PodRequest, nodes: Nodes) -> Iterator[tuple[object, ...] | None]:
     """For each node; None where there is none."""
     from fairlead.plugins.rule_expressions import gpu_values, node_value, pod_value
 
     pod = pod_value(request)
     for node, inventory in zip(nodes.objects(), nodes.listed_gpus(), strict=True):
-        yield (node_value(node), gpu_values(inventory), pod) if node is not None else None
+        yield (
+            (node_value(node, nodes.seen_readings), gpu_values(inventory, nodes.seen_readings), pod)
+            if node is not None
+            else None
+        )
 
 
 def _is_about(rule: NodeRule, request: PodRequest) -> bool:

@@ -14,7 +14,7 @@ profiles:
     picker: ./my_picker.py:Coin      # this one has the last word
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -31,7 +31,8 @@ from fairlead.apps.config.gangs_config import GangsConfig
 from fairlead.apps.config.goals_config import GoalsConfig, ProfileGoalsConfig
 from fairlead.apps.config.plugin_sets import changed
 from fairlead.apps.config.queues_config import QueuesConfig
-from fairlead.apps.config.rules_config import RuleConfig, node_rules
+from fairlead.apps.config.readings_config import ReadingConfig, check_plugins, ruled_by
+from fairlead.apps.config.rules_config import RuleConfig
 from fairlead.apps.config.telemetry_config import TelemetryConfig
 from fairlead.apps.config.topology_config import TopologyConfig
 from fairlead.model.errors import ConfigError
@@ -42,7 +43,6 @@ from fairlead.plugins.api import AnyScore, Filter, Picker, Plugin
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.node_trusted import NodeTrusted
 from fairlead.plugins.registry import Registry
-from fairlead.plugins.rules import NodeRules
 
 Weight = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
@@ -133,14 +133,16 @@ class Config(_Strict):
     telemetry: TelemetryConfig = msgspec.field(default_factory=TelemetryConfig)
     decision_log: DecisionLogConfig = msgspec.field(default_factory=DecisionLogConfig)
     rules: list[RuleConfig] = msgspec.field(default_factory=list)
+    readings: list[ReadingConfig] = msgspec.field(default_factory=list)
     #: Whether pods may have rules of their own.
     user_rules: bool = False
 
     def ruled(self, built: Mapping[str, Profile]) -> dict[str, Profile]:
         """The profiles with the rules for all of them."""
+        check_plugins(built, self.readings)
         if not self.rules and not self.user_rules:
             return dict(built)
-        rules = NodeRules(node_rules(self.rules), self.user_rules)
+        rules = ruled_by(self.rules, self.readings, user_rules=self.user_rules)
         return {name: profiles.ruled(profile, rules) for name, profile in built.items()}
 
 
@@ -187,15 +189,19 @@ def _refuse_duplicates(config: Config) -> None:
 
 
 def build_profiles(
-    wanted: list[ProfileConfig], registry: Registry, file: Path | None = None
+    wanted: list[ProfileConfig],
+    registry: Registry,
+    file: Path | None = None,
+    readings: Iterable[ReadingConfig] = (),
 ) -> dict[str, Profile]:
     """Profiles by scheduler name. Plugin files are looked up from where the configuration is."""
+    units = {each.name: each.unit for each in readings}
     base = file.parent if file else Path()
     place = f"{file}: " if file else ""
     built: dict[str, Profile] = {}
     for profile in wanted:
         try:
-            built[profile.scheduler_name] = _build(profile, registry, base)
+            built[profile.scheduler_name] = _build(profile, registry, base, units)
         except ConfigError as error:
             text = f"{place}profile of {profile.scheduler_name!r}: {error}"
             raise ConfigError(text) from error
@@ -254,7 +260,9 @@ class _Maker:
         return plugin_files.make(self.registry, reference, options, self.base), reference
 
 
-def _build(wanted: ProfileConfig, registry: Registry, base: Path) -> Profile:
+def _build(
+    wanted: ProfileConfig, registry: Registry, base: Path, units: Mapping[str, str]
+) -> Profile:
     start, maker = profiles.built_in(wanted.profile), _Maker(registry, base)
     picker = maker.picker(wanted.picker) if wanted.picker else None
     built = Profile(
@@ -266,7 +274,7 @@ def _build(wanted: ProfileConfig, registry: Registry, base: Path) -> Profile:
         wanted.preempts,
     )
     if wanted.goals:
-        built = profiles.aiming(built, wanted.goals.goals(base))
+        built = profiles.aiming(built, wanted.goals.goals(base, units))
     if beyond := wanted.overcommit:
         built = profiles.overcommitted(built, beyond.limit, beyond.high_water)
     return profiles.isolated(built, wanted.isolation) if wanted.isolation else built

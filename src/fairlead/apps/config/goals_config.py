@@ -11,10 +11,11 @@ goals:
       url: http://prometheus.monitoring.svc:9090
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,6 +28,7 @@ from fairlead.model.node_figures import CAPACITY, HIGHEST, LABEL, Figure, Figure
 from fairlead.plugins.api import Goal
 from fairlead.plugins.goals import GoalLevel, Goals
 from fairlead.plugins.goals_built_in import GOALS
+from fairlead.plugins.named_readings import ReadingGoal
 from fairlead.plugins.registry import Registry
 from fairlead.telemetry.figures.figure_sources import FigurePlan
 
@@ -182,6 +184,8 @@ class RatesConfig(_Strict):
     hour: _Amount | None = None
     kg: _Amount | None = None
     kwh: _Amount | None = msgspec.field(default=None, name="kWh")
+    #: What one of its unit is worth for an hour, by reading.
+    readings: dict[str, _Amount] = msgspec.field(default_factory=dict)
 
     def rates(self) -> GoalRates:
         return GoalRates(self.hour, self.kg, self.kwh)
@@ -191,15 +195,15 @@ class ProfileGoalsConfig(_Strict):
     order: Annotated[list[GoalLevelConfig], msgspec.Meta(min_length=1, max_length=16)]
     rates: RatesConfig = msgspec.field(default_factory=RatesConfig)
 
-    def goals(self, base: Path) -> Goals:
-        registry = Registry(GOALS.values())
-        rates = self.rates.rates()
-        return Goals(tuple(_level(level, rates, registry, base) for level in self.order))
+    def goals(self, base: Path, units: Mapping[str, str]) -> Goals:
+        """`units` are those of readings, by name."""
+        maker = _GoalMaker(Registry(GOALS.values()), base, self.rates, units)
+        return Goals(tuple(_level(level, maker) for level in self.order))
 
 
-def _level(level: GoalLevelConfig, rates: GoalRates, registry: Registry, base: Path) -> GoalLevel:
-    goals = [_goal(item, registry, base) for item in level.sum]
-    weighed = tuple((goal, _rate(goal, rates, alone=len(goals) == 1)) for goal in goals)
+def _level(level: GoalLevelConfig, maker: "_GoalMaker") -> GoalLevel:
+    goals = [maker.goal(item) for item in level.sum]
+    weighed = tuple((goal, maker.rate(goal, alone=len(goals) == 1)) for goal in goals)
     share, slack = _tolerance(level.tolerance)
     if (level.at_most is None) != (not level.patience):
         raise ConfigError("goals: atMost and patience belong together; write both, or none")
@@ -207,14 +211,34 @@ def _level(level: GoalLevelConfig, rates: GoalRates, registry: Registry, base: P
     return GoalLevel(weighed, share, slack, level.at_most, patience_s)
 
 
-def _goal(item: str | GoalConfig, registry: Registry, base: Path) -> Goal:
-    reference, options = (item, {}) if isinstance(item, str) else (item.goal, item.options)
-    found = plugin_files.make(registry, reference, options, base)
-    if not isinstance(found, Goal):
-        raise ConfigError(f"{reference!r} is not a goal; give it a unit and count()")
-    return found
+@dataclass(frozen=True, slots=True)
+class _GoalMaker:
+    """Makes the goals that one profile names."""
+
+    registry: Registry
+    base: Path
+    rates: RatesConfig
+    units: Mapping[str, str]
+
+    def goal(self, item: str | GoalConfig) -> Goal:
+        reference, options = (item, {}) if isinstance(item, str) else (item.goal, item.options)
+        if reference.startswith(_OF_READING):
+            name = reference.removeprefix(_OF_READING)
+            unit = self.units.get(name, "")
+            return cast("Goal", ReadingGoal(name, reference, unit))  # its name is its own
+        found = plugin_files.make(self.registry, reference, options, self.base)
+        if not isinstance(found, Goal):
+            raise ConfigError(f"{reference!r} is not a goal; give it a unit and count()")
+        return found
+
+    def rate(self, goal: Goal, *, alone: bool) -> float:
+        if isinstance(goal, ReadingGoal) and goal.reading in self.rates.readings:
+            return self.rates.readings[goal.reading]
+        return _rate(goal, self.rates.rates(), alone=alone)
 
 
+#: In front of the name of a reading that is a goal.
+_OF_READING = "readings."
 _RATE_KEYS = {"s/h": "hour", "g/h": "kg", "W": "kWh"}
 
 
@@ -224,7 +248,7 @@ def _rate(goal: Goal, rates: GoalRates, *, alone: bool) -> float:
         return found
     if alone:
         return 1.0
-    key = _RATE_KEYS[goal.unit]
+    key = _RATE_KEYS.get(goal.unit, goal.name)
     raise ConfigError(
         f"goals: {goal.name} counts {goal.unit} and is added to others; set rates.{key}, or give "
         "it a level of its own"

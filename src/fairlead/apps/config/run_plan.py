@@ -12,6 +12,7 @@ from fairlead.apps.config import plugin_files, profiles
 from fairlead.apps.config.decision_log_config import DecisionLogConfig
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.findings import Finding, Translation
+from fairlead.apps.config.readings_config import reading_plans, reading_warnings
 from fairlead.apps.config.reservation_options import ReservationOptions
 from fairlead.apps.config.rules_config import rule_warnings
 from fairlead.apps.config.telemetry_config import endpoint_plan
@@ -25,6 +26,7 @@ from fairlead.model.errors import ConfigError
 from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.figures.figure_sources import FigurePlan
+from fairlead.telemetry.figures.reading_sources import ReadingPlan
 from fairlead.telemetry.sources import SourcePlan
 
 DEFAULT_ADDRESS = "127.0.0.1"
@@ -76,6 +78,8 @@ class RunPlan:
     #: Where to learn what nodes cost, draw and emit.
     figures: Sequence[FigurePlan] = ()
     currency: str = ""
+    #: Where to learn the readings that the file names.
+    readings: Sequence[ReadingPlan] = ()
     #: Where all that is decided is recorded; None: nowhere.
     decision_log: LogPlan | None = None
     #: What the file says without effect, and what it says that is probably not meant.
@@ -104,7 +108,8 @@ def plan(options: RunOptions) -> RunPlan:
     served = _served(options, config)
     if options.scheduler_name is None:
         served += _additional(served[0], config.additional_scheduler_names)
-    built = config.ruled(configs.build_profiles(served, registry, options.config))
+    made = configs.build_profiles(served, registry, options.config, config.readings)
+    built = config.ruled(made)
     return RunPlan(
         profiles=built,
         address=options.address or config.address or DEFAULT_ADDRESS,
@@ -120,11 +125,13 @@ def plan(options: RunOptions) -> RunPlan:
         backfill=config.backfill.terms(),
         figures=config.goals.plans(options.config.parent if options.config else Path()),
         currency=config.goals.currency,
+        readings=reading_plans(config.readings),
         decision_log=config.decision_log.plan(options.decision_log, options.decision_log_size),
         warnings=(
             *configs.warnings(served, built),
             *config.topology.warnings(),
             *rule_warnings(config.rules),
+            *reading_warnings(config.rules, config.readings),
         ),
     )
 

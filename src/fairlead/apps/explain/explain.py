@@ -144,7 +144,7 @@ async def _by_the_rules(
     if prices is not None:
         engine.handle(PricesComputed(prices), now=0.0)
     silent = await _measure(engine, planned.sources)
-    silent += await put_figures_once(engine, planned.figures)
+    silent += await put_figures_once(engine, planned)
     told = explained(Placement(profile, engine.cluster), engine.cluster, pod, shown)
     told = in_gang(in_queue(told, engine, pod, shown, now=0.0), engine, pod, shown)
     told |= moves_answer(told, engine, pod, planned.consolidation.limits, time.time())

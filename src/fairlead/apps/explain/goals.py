@@ -22,8 +22,7 @@ def goals_answer(placement: Placement, cluster: Cluster, pod: Pod) -> dict[str, 
 
 def _option(option: GoalOption) -> dict[str, Any]:
     counts = [
-        {"goal": count.goal, "amount": count.amount, "unit": count.unit.value}
-        for count in option.counts
+        {"goal": count.goal, "amount": count.amount, "unit": count.unit} for count in option.counts
     ]
     return {"node": option.node, "counts": counts, "levels": list(option.levels)}
 

@@ -15,6 +15,7 @@ from fairlead.engine.consolidation.draining import FreedNode, moved_gpus
 from fairlead.engine.engine import Engine
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
+from fairlead.model.named_readings import ReadingTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ async def goals(options: GoalsOptions) -> dict[str, Any]:
         engine = await live_engine(client, planned, behaviour, planned.profiles.values())
     finally:
         await client.close()
-    problems = await put_figures_once(engine, planned.figures)
+    problems = await put_figures_once(engine, planned)
     return goals_answer_of(engine, planned, problems, drain=options.drain)
 
 
@@ -48,6 +49,7 @@ def goals_answer_of(
             {"figure": each.figure.value, "name": each.name, "kind": each.kind}
             for each in planned.figures
         ],
+        "readings": [_reading(engine, each.terms) for each in planned.readings],
         "problems": problems,
         "nodes": node_groups(engine.cluster),
         "spending": spending(engine),
@@ -58,12 +60,30 @@ def goals_answer_of(
     return told
 
 
+def _reading(engine: Engine, terms: ReadingTerms) -> dict[str, Any]:
+    """How many nodes or GPUs of the cluster have a value."""
+    cluster = engine.cluster
+    inventories = cluster.columns.devices.inventories.values()
+    uuids = [gpu.uuid for inventory in inventories for gpu in inventory.gpus]
+    keys = uuids if terms.by_gpu else list(cluster.row_of)
+    values = cluster.columns.readings.values(terms.name)
+    return {
+        "name": terms.name,
+        "unit": terms.unit,
+        "by": "gpu" if terms.by_gpu else "node",
+        "known": sum(key in values for key in keys),
+        "of": len(keys),
+        "others": len(values.keys() - set(keys)),
+        "fallback": terms.fallback,
+    }
+
+
 def _levels(planned: RunPlan, name: str) -> list[dict[str, Any]]:
     goals = planned.profiles[name].goals
     return [
         {
             "goals": {goal.name: rate for goal, rate in level.goals},
-            "unit": level.unit.value,
+            "unit": str(level.unit),
             "tolerance": level.tolerance,
             "slack": level.slack,
         }

@@ -11,6 +11,7 @@ def goals_lines(told: Told) -> Iterator[str]:
     for name, levels in told["profiles"].items():
         yield from _profile(name, levels)
     yield f"sources: {_sources(told['sources'])}"
+    yield from map(_reading, told["readings"])
     for problem in told["problems"]:
         yield f"problem: {problem}"
     yield ""
@@ -35,6 +36,18 @@ def _profile(name: str, levels: Sequence[Told]) -> Iterator[str]:
 
 def _rated(goal: str, rate: float) -> str:
     return goal if rate == 1.0 else f"{rate:.4g} × {goal}"
+
+
+def _reading(told: Told) -> str:
+    unit = f" ({told['unit']})" if told["unit"] else ""
+    what = "GPU(s)" if told["by"] == "gpu" else "node(s)"
+    text = f"reading {told['name']}{unit}: {told['known']} of {told['of']} {what} have a value"
+    if told["known"] < told["of"]:
+        fallback = told["fallback"]
+        text += "; the others count as " + ("unknown" if fallback is None else f"{fallback:g}")
+    if told["others"]:
+        text += f"; {told['others']} value(s) are of {what} that the cluster does not have"
+    return text
 
 
 def _sources(sources: Sequence[Told]) -> str:

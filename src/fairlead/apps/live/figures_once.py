@@ -1,24 +1,24 @@
-"""What nodes cost, draw and emit, taken once, for commands that look."""
+"""Figures of nodes and named readings, taken once, for commands that look."""
 
 import time
-from collections.abc import Sequence
 
+from fairlead.apps.config.run_plan import RunPlan
+from fairlead.apps.run.named_readings import NamedReadingFeed
 from fairlead.apps.run.node_figures import FigureFeed
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event
-from fairlead.telemetry.figures.figure_sources import FigurePlan
 
 
-async def put_figures_once(engine: Engine, plans: Sequence[FigurePlan]) -> list[str]:
-    """Puts figures into the engine's cluster; returns what sources could not say, and why."""
+async def put_figures_once(engine: Engine, planned: RunPlan) -> list[str]:
+    """Puts what the plan names into the engine's cluster; returns what is missing, and why."""
 
     def put(event: Event) -> None:
         engine.handle(event, now=0.0)
 
-    feed = FigureFeed(plans, put)
-    await feed.take(time.monotonic())
-    return [
-        f"{source.plan.name}: {source.status.problem}"
-        for source in feed.sources
-        if source.status.problem
-    ]
+    feed, named = FigureFeed(planned.figures, put), NamedReadingFeed(planned.readings, put)
+    now_s = time.monotonic()
+    await feed.take(now_s)
+    await named.take(now_s)
+    problems = [(source.plan.name, source.status.problem) for source in feed.sources]
+    problems += [(f"reading {s.plan.terms.name}", s.status.problem) for s in named.sources]
+    return [f"{name}: {problem}" for name, problem in problems if problem]

@@ -1,9 +1,10 @@
-"""Metrics about figures of nodes: how old they are, what is not used, what nodes cost."""
+"""Metrics about figures of nodes and named readings: how old they are, what is not used."""
 
 import time
 
 import numpy as np
 
+from fairlead.apps.run.named_readings import NamedReadingFeed
 from fairlead.apps.run.node_figures import FigureFeed
 from fairlead.engine.engine import Engine
 from fairlead.model.capacity_types import CapacityType
@@ -42,6 +43,47 @@ def expose_figures(feed: FigureFeed, engine: Engine, metrics: Metrics) -> None:
         "What the nodes with a known price cost for an hour, by capacity type.",
         ("capacity_type",),
         lambda: _prices(engine),
+    )
+
+
+def expose_named(feed: NamedReadingFeed, engine: Engine, metrics: Metrics) -> None:
+    gauge, sources = metrics.watch_gauge, feed.sources
+    gauge(
+        "fairlead_named_reading_age_seconds",
+        "Seconds since values of the reading were last taken.",
+        ("reading",),
+        lambda: {
+            (each.plan.terms.name,): time.monotonic() - each.status.taken_s
+            for each in sources
+            if each.status.taken_s is not None
+        },
+    )
+    gauge(
+        "fairlead_named_reading_problem",
+        "1 while some values of the reading are not used.",
+        ("reading",),
+        lambda: {(each.plan.terms.name,): float(bool(each.status.problem)) for each in sources},
+    )
+    metrics.watch_counter(
+        "fairlead_named_reading_rejected",
+        "Values of a reading that were rejected, by reason.",
+        ("reading", "why"),
+        lambda: {
+            (each.plan.terms.name, why): float(count)
+            for each in sources
+            for why, count in each.status.rejected.items()
+        },
+    )
+    gauge(
+        "fairlead_named_reading_values",
+        "Nodes or GPUs for which the reading has a value.",
+        ("reading",),
+        lambda: {
+            (each.plan.terms.name,): float(
+                len(engine.cluster.columns.readings.values(each.plan.terms.name))
+            )
+            for each in sources
+        },
     )
 
 

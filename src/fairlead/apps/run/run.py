@@ -56,6 +56,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         consolidation=prepared.consolidation,
         backfill=prepared.backfill,
         figures=prepared.figures,
+        readings=prepared.readings,
         decisions=_decisions(options, prepared, elects=terms is not None),
         on_server=prepared.meet,
     )

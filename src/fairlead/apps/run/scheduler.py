@@ -20,10 +20,11 @@ from fairlead.apps.run.counted_watches import CountedWatches
 from fairlead.apps.run.ended_runs import EndedRuns
 from fairlead.apps.run.finished_members import FinishedMembers
 from fairlead.apps.run.gang_watches import GangWatches
-from fairlead.apps.run.goal_measures import expose_figures
+from fairlead.apps.run.goal_measures import expose_figures, expose_named
 from fairlead.apps.run.gpu_measures import expose
 from fairlead.apps.run.kubelet_rejections import KubeletRejections
 from fairlead.apps.run.measures import Measures
+from fairlead.apps.run.named_readings import NamedReadingFeed
 from fairlead.apps.run.node_figures import FigureFeed
 from fairlead.apps.run.owner_reader import OwnerReader
 from fairlead.apps.run.pricing import Pricing
@@ -81,6 +82,7 @@ from fairlead.plugins.prepare import PrepareStep, failure_of
 from fairlead.plugins.reservation_step import ReservationStep
 from fairlead.plugins.volume_step import VolumeStep
 from fairlead.telemetry.figures.figure_sources import FigurePlan
+from fairlead.telemetry.figures.reading_sources import ReadingPlan
 from fairlead.telemetry.metrics import Metrics
 from fairlead.telemetry.sources import SourcePlan
 
@@ -106,7 +108,7 @@ _Part = (
     | Readings | FigureFeed | KubeletRejections | ReservationCare | GangWatches | GangStatusWriter
     | FinishedMembers | QueueWatches | QueueStatusWriter | EndedRuns | RunTimeStore
     | AdvanceWatches | ObjectStatusWriter[Any, Any] | OwnerReader | CountedWatches
-    | StartForecasting | ClaimWatches | DriverWatch
+    | StartForecasting | ClaimWatches | DriverWatch | NamedReadingFeed
 )  # fmt: skip
 
 
@@ -127,6 +129,7 @@ class Scheduler:
         reservations: ReservationPlan | None = None,
         sources: Sequence[SourcePlan] = (),
         figures: Sequence[FigurePlan] = (),
+        readings: Sequence[ReadingPlan] = (),
         gang_dialects: GangDialects = ALL,
         queue_dialects: QueueDialects = ALL_QUEUES,
         topology: Topology = NO_LEVELS,
@@ -141,7 +144,7 @@ class Scheduler:
 
         With `expects_variables` there is a warning about each GPU pod that was bound without them.
         `sources` tell what GPUs do, a standby as well: it decides by that from the first pod on.
-        `figures` tell what nodes cost, draw and emit.
+        `figures` tell what nodes cost, draw and emit, `readings` what else the file names.
         With `reservations` shares are also assigned on nodes with NVIDIA's device plugin.
         `gang_dialects` say which pods belong together; not where another scheduler decides.
         `queue_dialects` say what teams may use; not where another scheduler decides, either.
@@ -272,6 +275,9 @@ class Scheduler:
         self._figures = FigureFeed(figures, self._feed) if figures else None
         if self._figures:
             expose_figures(self._figures, self.engine, metrics)
+        self._named = NamedReadingFeed(readings, self._feed) if readings else None
+        if self._named:
+            expose_named(self._named, self.engine, metrics)
         self._releases = Releases(self.engine, self._feed, metrics)
         self._rejections = KubeletRejections(client, self._feed, self._served)
         self._run_time_store = RunTimeStore(
@@ -338,6 +344,7 @@ class Scheduler:
             self.usage,
             *([self._readings] if self._readings else ()),
             *([self._figures] if self._figures else ()),
+            *([self._named] if self._named else ()),
         )
         for part in working:
             name = type(part).__name__
