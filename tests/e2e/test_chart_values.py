@@ -280,6 +280,19 @@ def test_the_rights_on_queues_are_those_of_the_dialects_that_are_on(charts: Helm
     assert "ClusterRole/fairlead-queues" not in by_name(charts.rendered(everything))
 
 
+def test_the_config_map_of_a_forecast_may_be_read_where_it_is_configured(charts: Helm) -> None:
+    source = {"window": "cheap", "kind": "configmap", "configMap": "kube-system/carbon-intensity"}
+    found = by_name(charts.rendered({"config": {"goals": {"forecasts": [source]}}}))
+    role = found["Role/fairlead-forecast-0"]
+    assert role["metadata"]["namespace"] == "kube-system"
+    assert role["rules"] == [
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["carbon-intensity"],
+         "verbs": ["get"]},
+    ]  # fmt: skip
+    assert found["RoleBinding/fairlead-forecast-0"]["metadata"]["namespace"] == "kube-system"
+    assert "Role/fairlead-forecast-0" not in by_name(charts.rendered({}))
+
+
 def test_the_config_map_of_yunikorn_may_be_read_where_it_is_configured(charts: Helm) -> None:
     place = {"yunikorn": {"configMap": "batch/yunikorn-configs"}}
     found = by_name(charts.rendered({"config": {"queues": place}}))

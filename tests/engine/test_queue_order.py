@@ -12,10 +12,10 @@ from fairlead.model.gpus import GpuRequest
 from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS, QueueSpec, Sharing, UnitOrder
 from fairlead.model.run_times import RunTime
+from fairlead.model.start_times import StartTimes
 from fairlead.model.unit_kinds import UnitKind
 from fairlead.queue.entries import Pool
 from fairlead.queue.quotas import order
-from fairlead.queue.quotas.estimates import DEADLINE
 from fairlead.queue.quotas.rank import Rank, rank
 from fairlead.queue.quotas.share_node import ShareNode
 
@@ -187,6 +187,15 @@ def test_a_strict_queue_goes_on_when_its_first_unit_is_deleted() -> None:
     assert scene.started() == ["small"]
 
 
+def test_a_unit_that_starts_later_on_purpose_does_not_hold_a_strict_queue() -> None:
+    scene = Contention(8, a_queue("red", order=UnitOrder.STRICT_FIFO))
+    scene.create("red", "tonight", start=StartTimes(not_before_s=36_000.0))
+    scene.now = 1.0
+    assert scene.started() == []
+    scene.create("red", "small")
+    assert scene.started() == ["small"]
+
+
 def test_a_strict_queue_keeps_its_order_through_backoff() -> None:
     scene = Contention(4, a_queue("red", order=UnitOrder.STRICT_FIFO))
     running = scene.create("red", "runs", gpus=4)
@@ -258,8 +267,8 @@ def test_the_earliest_deadline_is_first() -> None:
     scene = Contention(3, a_queue("red", order=UnitOrder.DEADLINE))
     scene.engine.wall_offset_s = 1_800_000_000.0  # 2027-01-15T08:00:00Z
     scene.create("red", "none")
-    scene.create("red", "late", annotations={DEADLINE: "2027-01-15T23:00:00Z"})
-    scene.create("red", "soon", annotations={DEADLINE: "2027-01-15T12:00:00+01:00"})
+    scene.create("red", "late", start=StartTimes(deadline_s=1_800_054_000.0))
+    scene.create("red", "soon", start=StartTimes(deadline_s=1_800_010_800.0))
     assert scene.started() == ["soon", "late", "none"]
 
 

@@ -9,8 +9,8 @@ import yaml
 from fairlead.kube.queues.registry import NAMES
 from fairlead.model.queues import UnitOrder
 from fairlead.model.run_times import RUN_TIME
+from fairlead.model.start_times import DEADLINE
 from fairlead.queue.quotas import policy
-from fairlead.queue.quotas.estimates import DEADLINE
 from fairlead.queue.quotas.fair_share import QueueDemand, continuous
 
 ROOT = Path(__file__).parents[2]

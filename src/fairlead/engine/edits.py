@@ -2,6 +2,8 @@
 keys.
 """
 
+from collections.abc import Iterator
+
 from fairlead.cluster.holdings import Holding
 from fairlead.engine.instructions import AnnounceWarning
 from fairlead.model.gpus import GrantSource
@@ -9,7 +11,7 @@ from fairlead.model.pods import Pod
 
 REASON = "RequestChangeIgnored"
 UNKNOWN = "UnknownAnnotation"
-RUN_TIME = "InvalidRunTime"
+RUN_TIME, START_TIME = "InvalidRunTime", "InvalidStartTime"
 QUEUE = "QueueChangeIgnored"
 _SENTENCE = (
     "Annotations that request GPUs were changed after the pod was bound, which has no effect{}. "
@@ -51,11 +53,14 @@ def misspelling_of(before: Pod | None, pod: Pod) -> AnnounceWarning | None:
     return AnnounceWarning(pod, UNKNOWN, pod.misspelt)
 
 
-def run_time_problem_of(before: Pod | None, pod: Pod) -> AnnounceWarning | None:
-    """The warning about a pending pod whose run time is ignored, once for each change."""
-    problem = pod.run_time.problem if pod.run_time else ""
+def time_problems_of(before: Pod | None, pod: Pod) -> Iterator[AnnounceWarning]:
+    """Warnings about a pending pod whose run time or start is ignored, once for each change."""
     known = before is not None and before.run_time == pod.run_time
-    return AnnounceWarning(pod, RUN_TIME, problem) if problem and not known else None
+    if pod.run_time and pod.run_time.problem and not known:
+        yield AnnounceWarning(pod, RUN_TIME, pod.run_time.problem)
+    known = before is not None and before.start == pod.start
+    if pod.start and pod.start.problem and not known:
+        yield AnnounceWarning(pod, START_TIME, pod.start.problem)
 
 
 def _removed(held: Holding, pod: Pod) -> AnnounceWarning | None:

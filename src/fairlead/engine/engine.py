@@ -25,7 +25,7 @@ from fairlead.engine.consolidation.allowance import MoveAllowance
 from fairlead.engine.consolidation.consolidation import Consolidation
 from fairlead.engine.consolidation.planning import Planning
 from fairlead.engine.counted import CountedResources
-from fairlead.engine.edits import edit_of, misspelling_of, queue_edit_of, run_time_problem_of
+from fairlead.engine.edits import edit_of, misspelling_of, queue_edit_of, time_problems_of
 from fairlead.engine.evictions import Evictions
 from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.engine.gang_outlook import GangOutlook
@@ -55,6 +55,7 @@ from fairlead.engine.requeuer import Requeuer
 from fairlead.engine.run_times import RunTimes
 from fairlead.engine.start_forecasts import StartForecasts
 from fairlead.engine.start_record import StartRecord
+from fairlead.engine.start_windows import StartWindows
 from fairlead.model.backfill import NO_BACKFILL, BackfillMode, BackfillTerms
 from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
 from fairlead.model.gangs import GangSpec, Membership
@@ -81,6 +82,7 @@ _FINAL = (events.BindProblem.GONE, events.BindProblem.TAKEN)
 _OF_PODS = (
     events.PodSeen, events.PodGone, events.BindDone, events.BindFailed, events.Prepared,
     events.PrepareFailed, events.RunEnded, events.ReadingsTaken, events.ReadingSeen,
+    events.ForecastSeen,
 )  # fmt: skip
 
 # An enum is slow to ask for a member, and this is asked for every placement.
@@ -215,6 +217,10 @@ class Engine:
         self._gangs.leave_room(self.plans.attempts)
         #: GPUs that are kept free, and for which unit or reservation.
         self.held_gpus = HeldGpus(self.cluster, self.queue, self.plans, self._held_totals)
+        #: Units that do not start yet.
+        self.start_windows = self._requeuer.start_windows = StartWindows(
+            self.queue, self.cluster.nominations, self.run_times, self.utc_s
+        )
         self.start_forecasts = StartForecasts(
             self.queue, self.plans, self.run_times, self._holding_of, self.start_record
         )
@@ -234,8 +240,9 @@ class Engine:
 
         What was decided and is being carried out stays: no other memory has it.
         """
-        cluster, queue = self.cluster, self.queue
+        cluster, queue, forecasts = self.cluster, self.queue, self.start_windows.forecasts
         self._begin()
+        self.start_windows.forecasts = forecasts
         self.cluster.behaviour = cluster.behaviour
         if not isinstance(cluster.eviction_rule, AmongQueues):  # queues are shown again
             self.cluster.eviction_rule = cluster.eviction_rule
@@ -380,6 +387,8 @@ class Engine:
                 self.cluster.put_figures(seen)
             case events.ReadingSeen(reading):
                 put_named_reading(self.cluster, reading)
+            case events.ForecastSeen(forecast):
+                self.start_windows.put(forecast)
             case _:
                 assert_never(event)
         return []
@@ -426,6 +435,8 @@ class Engine:
         if self._requeuer.goal_waits:
             self._requeuer.goal_waits.tend(now)
         made = [*self._gangs.tend(now), *self.queues.tend(now, wall_s)]
+        if self.start_windows:
+            made += self.start_windows.tend(now)
         if self.plans.advance or self.plans.is_enabled:
             made += self.plans.tend(now)
         if self.cluster.counted is not None:
@@ -479,6 +490,7 @@ class Engine:
         due = (
             self._requeuer.due_s(),
             self._requeuer.goal_waits.due_s(),
+            self.start_windows.due_s(),
             self._gangs.due_s(),
             self.queues.due_s(),
             self._consolidation.due_s(),
@@ -558,10 +570,10 @@ class Engine:
             entry = self.queue.get(pod.uid)
             before = entry.unit.pod if entry else None
             warning = misspelling_of(before, pod)
-            invalid = run_time_problem_of(before, pod) if pod.run_time else None
+            times = time_problems_of(before, pod) if pod.run_time or pod.start else ()
             self._count(pod, known=entry is not None)
             self._requeuer.observe_nomination(pod)
-            made: list[Instruction] = [each for each in (warning, invalid) if each]
+            made: list[Instruction] = [each for each in (warning, *times) if each]
             if pod.problem and pod.gang and pod.condition != (INVALID_POD, pod.problem):
                 made.append(AnnounceFailure(pod, INVALID_POD, pod.problem))
             pause = self._rejections.pause_of(pod, now) if entry is None else None
@@ -658,7 +670,8 @@ class Engine:
             return Attempt(entry.unit, Outcome.UNSCHEDULABLE, (failure,))
         placement = self._placements[pod.scheduler]
         try:
-            if beyond := self._requeuer.beyond_quota(pod):
+            early = self._requeuer.too_early(entry, now) if pod.start is not None else None
+            if beyond := early or self._requeuer.beyond_quota(pod):
                 return self._await_quota(entry, beyond, now)
             queued = self.queues.is_active and bool(self.queues.names.of(pod))
             verdict: Verdict | QuotaRefusal

@@ -9,6 +9,7 @@ from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.claims import ClaimObject
 from fairlead.model.counted import CountedResource
+from fairlead.model.forecasts import Forecast
 from fairlead.model.gangs import GangSpec
 from fairlead.model.gpus import Inventory
 from fairlead.model.hyper_nodes import HyperNode
@@ -416,6 +417,13 @@ class ReadingSeen:
     seen: SeenReading
 
 
+@dataclass(frozen=True, slots=True)
+class ForecastSeen:
+    """A forecast that starts are chosen by; without values: none is usable."""
+
+    forecast: Forecast
+
+
 Event = (
     ServerKnown
     | NodeSeen
@@ -464,4 +472,5 @@ Event = (
     | ReadingsTaken
     | FiguresSeen
     | ReadingSeen
+    | ForecastSeen
 )

@@ -104,8 +104,9 @@ class GangAttempts:
                 tried = self._attempt_held(entry, gang, hold, now)
             if tried is not None:
                 return tried
+        early = self._requeuer.too_early(entry, now)
         self._forget_nominations(gang)
-        if beyond := self._requeuer.gang_beyond_quota(gang):
+        if beyond := early or self._requeuer.gang_beyond_quota(gang):
             return self.refusals.hold_back(entry, gang, beyond, now)
         if lack := self._search.shortage(gang):
             return self.refusals.refuse_or_make_room(entry, Filling.of(gang, ()), lack, now)

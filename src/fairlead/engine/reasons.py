@@ -10,6 +10,8 @@ WAITING_FOR_GANG = "WaitingForGang"
 WAITING_FOR_TOPOLOGY = "WaitingForTopology"
 #: It would fit now, but waits for a while for a node that it prefers.
 WAITING_FOR_BETTER_PLACE = "WaitingForBetterPlace"
+#: It may not start yet, or waits for cheaper hours or ones with less carbon, within its own limits.
+WAITING_FOR_WINDOW = "WaitingForWindow"
 #: It would fit now, but would delay a unit whose start is planned.
 WAITING_FOR_PLANNED_START = "WaitingForPlannedStart"
 #: It would fit now, but on nodes that are reserved before it ends.

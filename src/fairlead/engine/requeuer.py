@@ -13,6 +13,7 @@ from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.tenants import Tenants
 from fairlead.engine.goal_waits import GoalWaits
+from fairlead.engine.start_windows import StartWindows
 from fairlead.model.pods import Amounts, Pod
 from fairlead.placement.copies import copies_by_amounts
 from fairlead.placement.place import Placement
@@ -93,6 +94,8 @@ class Requeuer:
         self.more_of_class: Callable[[Unit], str] | None = None
         #: Units that wait for nodes that they prefer.
         self.goal_waits = GoalWaits(cluster, queue, placements)
+        #: Units that do not start yet; None: the engine is being made.
+        self.start_windows: StartWindows | None = None
         #: Counted resources; None while there are none.
         self.counted: CountedPolicy | None = None
         #: Whether evicting others could help a waiting gang.
@@ -349,6 +352,12 @@ class Requeuer:
             return self.beyond_quota(pod, other) or other
         return replace(beyond, woken_by=beyond.woken_by | other.woken_by)
 
+    def too_early(self, entry: Entry, now: float) -> QuotaRefusal | None:
+        """Why the unit does not start yet, whatever nodes there are."""
+        if entry.unit.pod.start is None or self.start_windows is None:
+            return None
+        return self.start_windows.refusal(entry, now)
+
     def gang_beyond_quota(self, gang: Gang) -> QuotaRefusal | None:
         """Why a gang must wait whatever the nodes: as many of its pods as it needs, in one sum."""
         if self.counted is not None and (refusal := self.counted.beyond_gang(gang)):
@@ -438,6 +447,8 @@ class Requeuer:
             tenant += self.more_of_class(unit)
         if self.goal_waits and self.goal_waits.is_waiting(unit):
             tenant += "|waits"
+        if self.start_windows and self.start_windows.is_waiting(unit):
+            tenant += "|window"
         if self.counted is not None:
             tenant += self.counted.class_of(unit)
         return unit.equivalence_class(self._placements[pod.scheduler].request, tenant)

@@ -32,6 +32,7 @@ from fairlead.kube.requests import (
 )
 from fairlead.kube.run_times import read_run_time
 from fairlead.kube.spelling import misspelt
+from fairlead.kube.start_times import read_start_times
 from fairlead.kube.usage import ContainerReport, StatusParts, read_usage
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.capacity_types import CAPACITY_TYPE
@@ -61,6 +62,7 @@ class Meta(msgspec.Struct, rename="camel", gc=False):
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
@@ -292,6 +294,7 @@ def decode_pod(
         and _lacks(meta, containers),
         load=load,
         run_time=read_run_time(meta.labels, meta.annotations, spec.active_deadline_seconds),
+        start=read_start_times(meta.annotations, meta.creation_timestamp or ""),
         gang=gang,
         queue=queue,
         # What it is counted for stays, whatever its labels say now.

@@ -28,7 +28,7 @@ from fairlead.model.capacity_types import CAPACITY_TYPE
 from fairlead.model.consolidation import DO_NOT_MOVE, LAST_CHECKPOINT
 from fairlead.model.rules import NODE_RULE
 from fairlead.model.run_times import RUN_TIME, TIME_LIMIT
-from fairlead.queue.quotas.estimates import DEADLINE
+from fairlead.model.start_times import START_KEYS
 
 _ANNOTATION_KEYS = frozenset(word for dialect in DIALECTS for word in dialect.annotation_keys)
 #: Names under our prefix that users write.
@@ -44,6 +44,7 @@ _FAIRLEAD = tuple(
         CAPACITY_TYPE,
         COUNTED,
         NODE_RULE,
+        *START_KEYS,
     )
     if key.startswith(PREFIX)
 )
@@ -51,7 +52,7 @@ _THEIRS = tuple(sorted(word for word in _ANNOTATION_KEYS if not word.startswith(
 #: Written with a bind, on simulated pods, or by users about what a pod does and may lose.
 _OTHERS = (
     VISIBLE, SHOWN, ASSIGNMENT, INDEX, EPOCH, THREADS, MEMORY_LIMIT,
-    CHARGED, CHARGED_COUNTED, COUNTED, LAST_CHECKPOINT, DO_NOT_MOVE, DEADLINE, RUN_TIME,
+    CHARGED, CHARGED_COUNTED, COUNTED, LAST_CHECKPOINT, DO_NOT_MOVE, *START_KEYS, RUN_TIME,
     TIME_LIMIT, FILLER, CAPACITY_TYPE, NODE_RULE,
     PREFIX + "run-for", PREFIX + "sample",
 )  # fmt: skip

@@ -17,6 +17,7 @@ from fairlead.model.rules import LABEL_ONLY
 from fairlead.model.run_times import RunTime
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
 from fairlead.model.sizes import Kept, weigh
+from fairlead.model.start_times import StartTimes
 from fairlead.model.volumes import PodVolumes
 
 # Amounts by resource name, sorted by name: hashable, so that equal needs can share work.
@@ -266,6 +267,8 @@ class Pod:
     load: PodLoad | None = None
     #: How long it declares to run; None: it says nothing.
     run_time: RunTime | None = None
+    #: When it may start, and is to have ended; None: it says nothing.
+    start: StartTimes | None = None
     #: Reason and message of its PodScheduled=False condition, so that it is not written twice.
     condition: tuple[str, str] = ("", "")
 

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fairlead.apps.config import plugin_files
+from fairlead.apps.config.forecasts_config import ForecastConfig
 from fairlead.base.durations import seconds
 from fairlead.model.errors import ConfigError
 from fairlead.model.goals import GoalRates
@@ -141,6 +142,7 @@ class GoalsConfig(_Strict):
     prices: list[FigureSourceConfig] = msgspec.field(default_factory=list)
     watts: list[FigureSourceConfig] = msgspec.field(default_factory=list)
     carbon: list[FigureSourceConfig] = msgspec.field(default_factory=list)
+    forecasts: list[ForecastConfig] = msgspec.field(default_factory=list)
 
     def plans(self, base: Path) -> tuple[FigurePlan, ...]:
         found = []

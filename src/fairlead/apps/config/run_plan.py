@@ -12,6 +12,7 @@ from fairlead.apps.config import plugin_files, profiles
 from fairlead.apps.config.decision_log_config import DecisionLogConfig
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.findings import Finding, Translation
+from fairlead.apps.config.forecasts_config import forecast_plans
 from fairlead.apps.config.readings_config import reading_plans, reading_warnings
 from fairlead.apps.config.reservation_options import ReservationOptions
 from fairlead.apps.config.rules_config import rule_warnings
@@ -26,6 +27,7 @@ from fairlead.model.errors import ConfigError
 from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.figures.figure_sources import FigurePlan
+from fairlead.telemetry.figures.forecast_sources import ForecastPlan
 from fairlead.telemetry.figures.reading_sources import ReadingPlan
 from fairlead.telemetry.sources import SourcePlan
 
@@ -80,6 +82,8 @@ class RunPlan:
     currency: str = ""
     #: Where to learn the readings that the file names.
     readings: Sequence[ReadingPlan] = ()
+    #: Where to learn which hours are cheap, or have little carbon.
+    forecasts: Sequence[ForecastPlan] = ()
     #: Where all that is decided is recorded; None: nowhere.
     decision_log: LogPlan | None = None
     #: What the file says without effect, and what it says that is probably not meant.
@@ -110,6 +114,7 @@ def plan(options: RunOptions) -> RunPlan:
         served += _additional(served[0], config.additional_scheduler_names)
     made = configs.build_profiles(served, registry, options.config, config.readings)
     built = config.ruled(made)
+    base = options.config.parent if options.config else Path()
     return RunPlan(
         profiles=built,
         address=options.address or config.address or DEFAULT_ADDRESS,
@@ -123,9 +128,10 @@ def plan(options: RunOptions) -> RunPlan:
         topology=config.topology.topology(),
         consolidation=config.consolidation.terms(),
         backfill=config.backfill.terms(),
-        figures=config.goals.plans(options.config.parent if options.config else Path()),
+        figures=config.goals.plans(base),
         currency=config.goals.currency,
         readings=reading_plans(config.readings),
+        forecasts=forecast_plans(config.goals.forecasts, base, config.goals.currency),
         decision_log=config.decision_log.plan(options.decision_log, options.decision_log_size),
         warnings=(
             *configs.warnings(served, built),

@@ -197,6 +197,10 @@ class RecordedEngine(Engine):
         learned = self.run_times.dump() if len(self.run_times.history) else b""
         starts = start_dumps.dump(self.start_record, wall_s) if self.start_record.version else b""
         owners = [events.OwnerRunTimeSeen(*each) for each in self.run_times.owners]
+        figures = [events.FiguresSeen(seen) for seen in self.cluster.columns.figures.seen]
+        best = self.start_windows.forecasts.values()
+        forecasts = [events.ForecastSeen(each.forecast) for each in best]
+        shown: list[events.Event] = [*owners, *figures, *forecasts]
         args, kwargs = self._made_of
         Engine.__init__(self, *args, **kwargs)
         self.keeps_records = keeps
@@ -207,5 +211,5 @@ class RecordedEngine(Engine):
             self.handle(events.RunTimesLoaded(learned), now=time.monotonic())
         if starts:
             self.handle(events.StartRecordLoaded(starts), now=time.monotonic())
-        for owner in owners:
-            self.handle(owner, now=time.monotonic())
+        for event in shown:
+            self.handle(event, now=time.monotonic())

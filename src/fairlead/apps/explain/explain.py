@@ -22,12 +22,14 @@ from fairlead.apps.explain.goals import goal_lines
 from fairlead.apps.explain.queues import queue_lines
 from fairlead.apps.explain.scope import ALL, Answer, ExplanationScope
 from fairlead.apps.explain.targets import Target, pod_of
+from fairlead.apps.explain.windows import in_window
 from fairlead.apps.live import live_cluster
 from fairlead.apps.live.figures_once import put_figures_once
 from fairlead.apps.live.live_engine import live_engine
 from fairlead.apps.live.read_source_once import take_once
 from fairlead.apps.live.running_scheduler import kubectl_options, running_scheduler
 from fairlead.apps.live.start_forecasts import run_time_answer, start_answer
+from fairlead.apps.run.forecast_feed import put_forecasts_once
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import PricesComputed, ReadingsTaken
 from fairlead.kube.access.kubeconfig import load_access
@@ -145,8 +147,10 @@ async def _by_the_rules(
         engine.handle(PricesComputed(prices), now=0.0)
     silent = await _measure(engine, planned.sources)
     silent += await put_figures_once(engine, planned)
+    silent += await put_forecasts_once(planned.forecasts, client, engine)
     told = explained(Placement(profile, engine.cluster), engine.cluster, pod, shown)
     told = in_gang(in_queue(told, engine, pod, shown, now=0.0), engine, pod, shown)
+    told = in_window(told, engine, pod, time.time())
     told |= moves_answer(told, engine, pod, planned.consolidation.limits, time.time())
     if told["state"] in ("unschedulable", "held back"):
         told |= run_time_answer(engine, pod) | start_answer(engine, pod, now=0.0)
@@ -194,7 +198,7 @@ def show(answer: Answer, output: str, out: TextIO) -> None:
         out.writelines(line + "\n" for line in goal_lines(answer["goals"]))
     if answer.get("consolidation"):
         out.write(f"{answer['consolidation']['message']}\n")
-    for key in ("runTime", "start", "keptFree"):
+    for key in ("runTime", "window", "start", "keptFree"):
         if answer.get(key):
             out.write(f"{answer[key]['message']}\n")
     out.writelines(line + "\n" for line in _decision(answer))

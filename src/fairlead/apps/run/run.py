@@ -57,6 +57,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         backfill=prepared.backfill,
         figures=prepared.figures,
         readings=prepared.readings,
+        forecasts=prepared.forecasts,
         decisions=_decisions(options, prepared, elects=terms is not None),
         on_server=prepared.meet,
     )

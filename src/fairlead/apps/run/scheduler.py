@@ -19,6 +19,8 @@ from fairlead.apps.run.counted_measures import expose_counted_of
 from fairlead.apps.run.counted_watches import CountedWatches
 from fairlead.apps.run.ended_runs import EndedRuns
 from fairlead.apps.run.finished_members import FinishedMembers
+from fairlead.apps.run.forecast_feed import ForecastFeed
+from fairlead.apps.run.forecast_measures import expose_forecasts
 from fairlead.apps.run.gang_watches import GangWatches
 from fairlead.apps.run.goal_measures import expose_figures, expose_named
 from fairlead.apps.run.gpu_measures import expose
@@ -82,6 +84,7 @@ from fairlead.plugins.prepare import PrepareStep, failure_of
 from fairlead.plugins.reservation_step import ReservationStep
 from fairlead.plugins.volume_step import VolumeStep
 from fairlead.telemetry.figures.figure_sources import FigurePlan
+from fairlead.telemetry.figures.forecast_sources import ForecastPlan
 from fairlead.telemetry.figures.reading_sources import ReadingPlan
 from fairlead.telemetry.metrics import Metrics
 from fairlead.telemetry.sources import SourcePlan
@@ -108,7 +111,7 @@ _Part = (
     | Readings | FigureFeed | KubeletRejections | ReservationCare | GangWatches | GangStatusWriter
     | FinishedMembers | QueueWatches | QueueStatusWriter | EndedRuns | RunTimeStore
     | AdvanceWatches | ObjectStatusWriter[Any, Any] | OwnerReader | CountedWatches
-    | StartForecasting | ClaimWatches | DriverWatch | NamedReadingFeed
+    | StartForecasting | ClaimWatches | DriverWatch | NamedReadingFeed | ForecastFeed
 )  # fmt: skip
 
 
@@ -130,6 +133,7 @@ class Scheduler:
         sources: Sequence[SourcePlan] = (),
         figures: Sequence[FigurePlan] = (),
         readings: Sequence[ReadingPlan] = (),
+        forecasts: Sequence[ForecastPlan] = (),
         gang_dialects: GangDialects = ALL,
         queue_dialects: QueueDialects = ALL_QUEUES,
         topology: Topology = NO_LEVELS,
@@ -144,7 +148,8 @@ class Scheduler:
 
         With `expects_variables` there is a warning about each GPU pod that was bound without them.
         `sources` tell what GPUs do, a standby as well: it decides by that from the first pod on.
-        `figures` tell what nodes cost, draw and emit, `readings` what else the file names.
+        `figures` tell what nodes cost, draw and emit, `readings` what else the file names,
+        `forecasts` which hours are cheap.
         With `reservations` shares are also assigned on nodes with NVIDIA's device plugin.
         `gang_dialects` say which pods belong together; not where another scheduler decides.
         `queue_dialects` say what teams may use; not where another scheduler decides, either.
@@ -278,6 +283,9 @@ class Scheduler:
         self._named = NamedReadingFeed(readings, self._feed) if readings else None
         if self._named:
             expose_named(self._named, self.engine, metrics)
+        self._forecasts = ForecastFeed(forecasts, client, self._feed) if forecasts else None
+        if self._forecasts:
+            expose_forecasts(self._forecasts, self.engine, metrics)
         self._releases = Releases(self.engine, self._feed, metrics)
         self._rejections = KubeletRejections(client, self._feed, self._served)
         self._run_time_store = RunTimeStore(
@@ -345,6 +353,7 @@ class Scheduler:
             *([self._readings] if self._readings else ()),
             *([self._figures] if self._figures else ()),
             *([self._named] if self._named else ()),
+            *([self._forecasts] if self._forecasts else ()),
         )
         for part in working:
             name = type(part).__name__

@@ -16,6 +16,7 @@ from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import Isolation
 from fairlead.model.pods import Pod
+from fairlead.model.start_times import missed
 
 
 class _Spec(msgspec.Struct, rename="camel", gc=False):
@@ -92,7 +93,8 @@ class AdmissionHandler:
             return AdmissionAnswer(review.refuse(asked, problem), "refused")
         if problem := self.queues.problem_with_pod(pod):
             return AdmissionAnswer(review.refuse(asked, problem), "refused", in_doubt=True)
-        warnings = (pod.misspelt, pod.run_time.problem if pod.run_time else "")
+        wrong = pod.run_time.problem if pod.run_time else ""
+        warnings = (pod.misspelt, wrong, *_start_warnings(pod))
         return AdmissionAnswer(review.allow(asked, warnings=warnings), "allowed")
 
     def _checked_queue(self, asked: Review) -> AdmissionAnswer:
@@ -109,3 +111,11 @@ class AdmissionHandler:
             return None
         check_size(pod)
         return self.decode(pod)
+
+
+def _start_warnings(pod: Pod) -> tuple[str, ...]:
+    """What it says about its start without effect, and a deadline that cannot be met."""
+    if pod.start is None:
+        return ()
+    run_s = pod.run_time.expected_s if pod.run_time else None
+    return pod.start.problem, missed(pod.start, run_s, pod.start.created_s)

@@ -106,7 +106,8 @@ class InTurn(ByKey):
         return found if found is not None and self.permits(found) else None
 
     def moved(self, entry: Entry) -> None:
-        waits = entry.pool in (Pool.WAITING, Pool.BACKOFF)
+        # One that no change of the cluster lets start does not wait for room.
+        waits = entry.pool is Pool.BACKOFF or (entry.pool is Pool.WAITING and bool(entry.woken_by))
         (self._refused.add if waits else self._refused.discard)(entry)
 
     def permits(self, entry: Entry) -> bool:

@@ -54,13 +54,18 @@ class PrometheusServer:
 
     async def query(self, expression: str) -> QueryReply:
         """Raises SourceFault if there is no answer, or one that cannot be read."""
+        answer = await self.answer(expression)
+        try:
+            return _replies.decode(answer)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise SourceFault(f"the answer is not valid Prometheus output: {error}") from error
+
+    async def answer(self, expression: str) -> bytes:
+        """As it comes, of any type. Raises SourceFault if there is none."""
         pieces: list[bytes] = []
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         headers |= token(self._token_file)
         timeout = f"{self._limits.timeout_s:g}s"
         body = urlencode({"query": expression, "timeout": timeout}).encode()
         await self._lines.fetch(self._address, pieces.append, self._limits, headers, body)
-        try:
-            return _replies.decode(b"".join(pieces))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise SourceFault(f"the answer is not valid Prometheus output: {error}") from error
+        return b"".join(pieces)

@@ -1,0 +1,301 @@
+"""Units that do not start yet: not before a time of their own, or in hours that are better.
+
+Such a wait is deliberate, and comes before any look at nodes: its reason is never `Unschedulable`.
+A unit waits only within limits of its own, and starts at the latest when they end. Without a run
+time, without a limit, and without a forecast that says what a start now would come to, it starts at
+once. A unit whose start has come is not held back again.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+from fairlead.cluster.aspects import NOTHING
+from fairlead.cluster.nominations import Nominations
+from fairlead.engine.best_start import BestStart
+from fairlead.engine.instructions import AnnounceNotice, AnnounceWarning, Instruction
+from fairlead.engine.reasons import WAITING_FOR_WINDOW
+from fairlead.engine.run_times import RunTimes
+from fairlead.model.forecasts import ChosenStart, Forecast
+from fairlead.model.pods import Pod
+from fairlead.model.start_times import (
+    DEADLINE,
+    NOT_BEFORE,
+    START_WINDOW,
+    StartTimes,
+    Window,
+    missed,
+    of_pods,
+    utc,
+    words,
+)
+from fairlead.queue.entries import Entry, Pool
+from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.quota import QuotaRefusal
+from fairlead.queue.units import Unit
+
+#: Reasons of events.
+NO_WINDOW, NO_DEADLINE = "StartWindowNotUsed", "DeadlineCannotBeMet"
+#: Units that are looked at in one turn.
+_AT_ONCE = 200
+#: Times that are kept without a look at whether they still matter.
+_FEW = 64
+_PENDING = (Pool.ACTIVE, Pool.BACKOFF, Pool.WAITING)
+
+
+@dataclass(frozen=True, slots=True)
+class StartPlan:
+    """When a unit starts, in seconds since 1970, and why then."""
+
+    times: StartTimes
+    start_s: float
+    #: It starts then at the latest; None: it does not wait for a window.
+    latest_s: float | None = None
+    run_s: float | None = None
+    chosen: ChosenStart | None = None
+    source: str = ""
+    unit: str = ""
+    #: Why no window is chosen, although it asks for one.
+    problem: str = ""
+
+    @property
+    def sentence(self) -> str:
+        if self.chosen is None:
+            why = self.problem or NOT_BEFORE
+            return f"it starts at {utc(self.start_s)} at the earliest ({why})"
+        assert self.run_s is not None
+        assert self.latest_s is not None
+        return (
+            f"it starts at {utc(self.start_s)}: {self.source} forecasts a mean of "
+            f"{self.chosen.mean:.4g} {self.unit} over its run of {words(self.run_s)}, and "
+            f"{self.chosen.first_mean:.4g} for a start at once; at the latest it starts at "
+            f"{utc(self.latest_s)}"
+        )
+
+
+class StartWindows:
+    def __init__(
+        self,
+        queue: SchedulingQueue,
+        nominations: Nominations,
+        run_times: RunTimes,
+        utc_s: Callable[[float], float],
+    ) -> None:
+        self._queue, self._nominations = queue, nominations
+        self._run_times, self._utc_s = run_times, utc_s
+        self.forecasts: dict[Window, BestStart] = {}
+        #: By unit. Those in `_released` have had their start.
+        self._plans: dict[str, StartPlan] = {}
+        self._released: set[str] = set()
+        #: Deadlines of which it was said that they cannot be met.
+        self._late: set[str] = set()
+        #: When to look at a unit: at its start, and when its deadline cannot be met any more.
+        self._heap: list[tuple[float, str]] = []
+        #: Units to plan again, and what is to be said.
+        self._again: dict[str, None] = {}
+        self._said: list[Instruction] = []
+
+    # -- what is known -----------------------------------------------------------------------
+
+    def put(self, forecast: Forecast) -> None:
+        """Starts that were chosen stay if there is no usable forecast any more."""
+        if not forecast.spans:
+            self.forecasts.pop(forecast.window, None)
+            return
+        self.forecasts[forecast.window] = BestStart(forecast)
+        found = (key for key, plan in self._plans.items() if plan.times.window is forecast.window)
+        self._again |= dict.fromkeys(found)
+
+    # -- before a unit is tried --------------------------------------------------------------
+
+    def refusal(self, entry: Entry, now: float) -> QuotaRefusal | None:
+        """Why the unit does not start yet; None if it may."""
+        unit, wall_s = entry.unit, self._utc_s(now)
+        if self._is_released(unit):
+            return None
+        plan = self._plan_of(unit, wall_s)
+        if plan.start_s > wall_s:
+            return QuotaRefusal(WAITING_FOR_WINDOW, plan.sentence, woken_by=NOTHING)
+        self._released.add(unit.key)
+        return None
+
+    def _is_released(self, unit: Unit) -> bool:
+        plan = self._plans.get(unit.key)
+        if plan is not None and unit.key in self._released:
+            if plan.times == _times(unit):
+                return True
+            self._released.discard(unit.key)  # its pods were edited
+        nominations = self._nominations  # others were evicted for it: it takes the room
+        return bool(nominations) and any(nominations.node_of(pod.uid) for pod in unit.pods)
+
+    def _plan_of(self, unit: Unit, wall_s: float) -> StartPlan:
+        """The plan that it has, or a new one."""
+        known = self._plans.get(unit.key)
+        if known is not None and known.times == _times(unit):
+            return known
+        return self._put(unit, self.plan(unit, wall_s), wall_s)
+
+    def _put(self, unit: Unit, plan: StartPlan, wall_s: float) -> StartPlan:
+        before = self._plans.get(unit.key)
+        self._plans[unit.key] = plan
+        if plan.problem and (before is None or before.problem != plan.problem):
+            self._said.append(AnnounceNotice(unit.pod, NO_WINDOW, plan.problem))
+        self._watch(unit, plan, wall_s)
+        if len(self._heap) > 4 * len(self._queue.entries()) + _FEW:
+            self._forget()
+        return plan
+
+    def _watch(self, unit: Unit, plan: StartPlan, wall_s: float) -> None:
+        if plan.start_s > wall_s:
+            heappush(self._heap, (plan.start_s, unit.key))
+        if plan.times.deadline_s is None:
+            return
+        if missed(plan.times, plan.run_s, wall_s):
+            self._warn(unit.key, unit.pod, plan, wall_s)
+        else:
+            heappush(self._heap, (_too_late_s(plan, plan.times.deadline_s), unit.key))
+
+    def _warn(self, key: str, pod: Pod, plan: StartPlan, wall_s: float) -> None:
+        """Once."""
+        if key not in self._late:
+            self._late.add(key)
+            message = missed(plan.times, plan.run_s, wall_s)
+            self._said.append(AnnounceWarning(pod, NO_DEADLINE, message))
+
+    def of(self, unit: Unit, wall_s: float) -> StartPlan:
+        """The plan that a unit has, or would get, for those who only look."""
+        return self._plans.get(unit.key) or self.plan(unit, wall_s)
+
+    # -- which start -------------------------------------------------------------------------
+
+    def plan(self, unit: Unit, wall_s: float) -> StartPlan:
+        """When it would start; nothing changes."""
+        times = of_pods(pod.start for pod in unit.pods)
+        first_s = max(wall_s, times.not_before_s)
+        expected = self._run_times.expectation(unit)
+        run_s = None if expected is None else expected.expected_s
+        if times.window is None:
+            return StartPlan(times, first_s, run_s=run_s)
+        if expected is None or run_s is None:
+            return StartPlan(times, first_s, problem=_NO_RUN_TIME)
+        latest_s = _latest_s(times, expected.most_s)
+        if latest_s is None:
+            return StartPlan(times, first_s, run_s=run_s, problem=_NO_LIMIT)
+        return self._chosen(unit, times, first_s, latest_s, run_s)
+
+    def _chosen(
+        self, unit: Unit, times: StartTimes, first_s: float, latest_s: float, run_s: float
+    ) -> StartPlan:
+        assert times.window is not None
+        best = self.forecasts.get(times.window)
+        if best is None:
+            known = self._plans.get(unit.key)
+            if known is not None and known.chosen and first_s <= known.start_s <= latest_s:
+                return known
+            problem = f"{START_WINDOW} is not used: no forecast for {times.window} is usable"
+            return StartPlan(times, first_s, run_s=run_s, problem=problem)
+        chosen = best.choose(first_s, max(first_s, latest_s), run_s)
+        if chosen is None:
+            return StartPlan(times, first_s, run_s=run_s, problem=_NO_VALUES)
+        said = best.forecast
+        return StartPlan(
+            times, chosen.start_s, max(first_s, latest_s), run_s, chosen, said.source, said.unit
+        )
+
+    # -- what time brings about --------------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        return bool(self._plans or self._said)
+
+    @property
+    def waiting(self) -> int:
+        """How many units wait for their start."""
+        waiting = (key for key in self._plans if key not in self._released)
+        return sum(self._entry(key) is not None for key in waiting)
+
+    def is_waiting(self, unit: Unit) -> bool:
+        """Units that wait here are in classes of their own."""
+        return unit.key in self._plans and unit.key not in self._released
+
+    def due_s(self) -> float | None:
+        """On the clock of the engine."""
+        if self._said or self._again:
+            return 0.0  # at once
+        return self._heap[0][0] - self._utc_s(0.0) if self._heap else None
+
+    def tend(self, now: float) -> list[Instruction]:
+        wall_s = self._utc_s(now)
+        for _ in range(_AT_ONCE):
+            if not self._heap or self._heap[0][0] > wall_s:
+                break
+            self._look_at(heappop(self._heap)[1], now)
+        for _ in range(min(_AT_ONCE, len(self._again))):
+            self._plan_again(self._again.popitem()[0], now)
+        said, self._said = self._said, []
+        return said
+
+    def _look_at(self, key: str, now: float) -> None:
+        plan, entry, wall_s = self._plans.get(key), self._entry(key), self._utc_s(now)
+        if plan is None or entry is None or entry.pool not in _PENDING:
+            return
+        if missed(plan.times, plan.run_s, wall_s):
+            self._warn(key, entry.unit.pod, plan, wall_s)
+        if plan.start_s <= wall_s and key not in self._released and entry.pool is Pool.WAITING:
+            self._released.add(key)
+            self._queue.wake(entry, "UnschedulableTimeout", now=now)
+
+    def _plan_again(self, key: str, now: float) -> None:
+        """The start moves if the new forecast says so; the condition is written then."""
+        plan, entry, wall_s = self._plans.get(key), self._entry(key), self._utc_s(now)
+        if plan is None or entry is None or key in self._released:
+            return
+        if entry.pool is not Pool.WAITING:  # it is planned when it is tried
+            del self._plans[key]
+            return
+        found = self.plan(entry.unit, wall_s)
+        if found.start_s != plan.start_s:
+            self._put(entry.unit, found, wall_s)
+            self._queue.wake(entry, "UnschedulableTimeout", now=now)
+
+    def _entry(self, key: str) -> Entry | None:
+        return self._queue.gang(key) or self._queue.get(key)
+
+    def _forget(self) -> None:
+        """Units that are gone, and times that were replaced."""
+        self._plans = {key: plan for key, plan in self._plans.items() if self._entry(key)}
+        self._released &= self._plans.keys()
+        self._late &= self._plans.keys()
+        self._heap = [each for key, plan in self._plans.items() for each in _times_of(key, plan)]
+        heapify(self._heap)
+
+
+_NO_RUN_TIME = (
+    f"{START_WINDOW} is not used: no run time is known; write fairlead.dev/run-time, such as 4h"
+)
+_NO_LIMIT = (
+    f"{START_WINDOW} is not used: nothing says how long it may wait; write {DEADLINE}, or a time "
+    "such as low-carbon 8h"
+)
+_NO_VALUES = f"{START_WINDOW} is not used: the forecast has no values for a run that starts at once"
+
+
+def _times(unit: Unit) -> StartTimes:
+    return of_pods(pod.start for pod in unit.pods)
+
+
+def _times_of(key: str, plan: StartPlan) -> Iterator[tuple[float, str]]:
+    yield plan.start_s, key
+    if plan.times.deadline_s is not None:
+        yield _too_late_s(plan, plan.times.deadline_s), key
+
+
+def _too_late_s(plan: StartPlan, deadline_s: float) -> float:
+    """From when on its deadline cannot be met."""
+    return deadline_s - (plan.run_s or 0.0) + 1.0
+
+
+def _latest_s(times: StartTimes, most_s: float) -> float | None:
+    """The last start with which the deadline is met, if the run takes as long as it may."""
+    limits = [] if times.start_by_s is None else [times.start_by_s]
+    limits += [] if times.deadline_s is None else [times.deadline_s - most_s]
+    return min(limits, default=None)
