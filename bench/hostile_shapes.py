@@ -13,6 +13,7 @@ from fairlead.engine.events import BudgetSeen, NamespaceSeen, PodSeen, SelectorS
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_pod
 from fairlead.model.selectors import LabelSelector, Requirement
+from hostile_claims import CLAIM_SHAPES
 from hostile_cluster import (
     APPS,
     MAPPING,
@@ -443,4 +444,5 @@ SHAPES: dict[str, Shape] = {
     "gang of different pods, by zone": partial(gang, topology=f"preferred: {ZONE}"),
     "gang of different pods, one zone": partial(gang, topology=f"required: {ZONE}", last=9),
     **VOLUME_SHAPES,
+    **CLAIM_SHAPES,
 }

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from fairlead.apps.config.profiles import built_in
-from fairlead.cluster import free_volumes
+from fairlead.claims import columns, turn_limit
+from fairlead.cluster import claim_search, free_volumes
 from fairlead.engine import gang_flights, gang_trials, gang_views, requeuer
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event
@@ -49,6 +50,9 @@ BOUNDS = [
         (gang_flights, "SLICE_WORK"),
         (gang_views, "WORK"),
         (gang_trials, "_MOST_WORK"),
+        (turn_limit, "_STEPS"),
+        (columns, "ROWS_AT_ONCE"),
+        (claim_search, "_MOST_STEPS"),
     )
 ]
 

@@ -12,6 +12,7 @@ from fairlead.claims.requests import Preparation, PreparedClaims, WantedDevices
 from fairlead.claims.results import claim_allocation
 from fairlead.claims.search import DeviceSearch
 from fairlead.claims.trial_state import TrialState
+from fairlead.claims.turn_limit import STEPS_OF_EVALUATION
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.claims import Allocation, DeviceId, ResourceClaim
 from fairlead.model.devices import DeviceClass
@@ -23,10 +24,9 @@ if TYPE_CHECKING:
 #: Steps of one search: kube-scheduler stops after ten seconds, this after some tenths of a second.
 STEP_LIMIT = 20_000
 #: Expressions that are evaluated for one node, and for all: some tenths of a second, and a second.
-_NODE_EVALUATIONS = 20_000
-_EVALUATIONS = 100_000
-#: An evaluation, or the preparation of a request, takes as long as so many steps.
-_STEPS_OF_EVALUATION = 4
+_NODE_EVALUATIONS = 8000
+EVALUATIONS = 100_000
+#: The preparation of a request takes as long as so many steps.
 _STEPS_OF_PREPARATION = 6
 
 
@@ -52,7 +52,7 @@ class Allocator:
     @property
     def work(self) -> int:
         """All that was done until now, in steps."""
-        return self.steps + self._preparing + _STEPS_OF_EVALUATION * self._inventory.answers.work
+        return self.steps + self._preparing + STEPS_OF_EVALUATION * self._inventory.answers.work
 
     def allocate(
         self,
@@ -92,10 +92,13 @@ class Allocator:
             for number, claim in enumerate(claims)
         )
 
-    def glance(self, nodes: Sequence[str], claims: Sequence[ResourceClaim]) -> "Codes":
+    def glance(
+        self, nodes: Sequence[str], claims: Sequence[ResourceClaim], evaluations: int = EVALUATIONS
+    ) -> "Codes":
         """For each node ASK, NO or YES: what `allocate` would say, as far as counts decide it.
 
-        Raises AllocationError, which concerns all nodes; SearchLimit: it takes too long.
+        Raises AllocationError, which concerns all nodes; SearchLimit: it takes too long, with so
+        many evaluations; LookUnfinished: the turn is over.
         """
         from fairlead.claims.glance import NodeGlance
 
@@ -104,7 +107,7 @@ class Allocator:
         rules, answers = self._inventory.behaviour, self._inventory.answers
         nothing = NodePools({}, [])
         preparation = Preparation(self._classes, nothing, answers, self._usage, rules, "")
-        with answers.limited(_EVALUATIONS, "all nodes: "):
+        with answers.limited(evaluations, "all nodes: "):
             return self._glance.codes(nodes, *self._prepared(claims, preparation))
 
     def _prepared(

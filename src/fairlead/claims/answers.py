@@ -17,6 +17,8 @@ _MOST_KINDS = 8192
 #: to the limit of CEL, only on so many kinds of devices: some milliseconds each.
 _CHEAP = 200
 _MOST_EXPENSIVE = 64
+#: Such an evaluation takes as long as so many others.
+_EXPENSIVE = 50
 _PLAIN = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}", re.ASCII)
 #: Characters of a version whose numbers are surely small enough.
 _LONGEST = 18
@@ -100,7 +102,7 @@ class _KindAnswers:
             return said, work
         self._expensive += 1
         said, more = self._selection.answer(self._driver, device, COST_LIMIT)
-        return said, work + more
+        return said, work + _EXPENSIVE * more
 
     def _remember(self, kind: object, answer: Answer) -> None:
         if len(self._answers) >= _MOST_KINDS:

@@ -3,6 +3,7 @@
 Pools that are not simply the devices of one node have no rows; their nodes are asked one by one.
 """
 
+from collections.abc import Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from fairlead.claims.constraints import attribute_of
 from fairlead.claims.pools import DevicePool, PoolKey
+from fairlead.claims.turn_limit import TurnLimit
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.claims import DeviceId
 from fairlead.model.devices import Device, DeviceForm
@@ -22,12 +24,15 @@ _Kind = TypeVar("_Kind", bound=np.generic)
 _FEW = 1024
 _NO_DEVICE = Device(DeviceForm(""))
 _MOST_COLUMNS = 64
+#: Rows that are filled in before the limit of the turn is asked again.
+ROWS_AT_ONCE = 256
 
 
 class DeviceColumns:
     """Rows of devices by node; what is known of them is found when it is asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, turn: TurnLimit) -> None:
+        self._turn = turn
         self.nodes: dict[str, int] = {}
         #: Row by row: the device and its driver, the number of its node (-1: gone), and if claims
         #: hold it whole.
@@ -45,6 +50,11 @@ class DeviceColumns:
 
     def number(self, node: str) -> int:
         return self.nodes.setdefault(node, len(self.nodes))
+
+    def count(self, key: PoolKey) -> int:
+        """Devices of a pool."""
+        first, last = self._pools.get(key, (0, 0))
+        return last - first
 
     def put(self, pool: DevicePool, node: str) -> None:
         """Adds the devices of a pool."""
@@ -90,7 +100,10 @@ class DeviceColumns:
         return known[: len(self.devices)]
 
     def values(self, attribute: str) -> Rows:
-        """Numbers for the values of an attribute; 1 for devices without it."""
+        """Numbers for the values of an attribute; 1 for devices without it.
+
+        Raises LookUnfinished.
+        """
         if len(self._values) > _MOST_COLUMNS:
             self._values.clear()
         known = self._values.get(attribute)
@@ -100,13 +113,21 @@ class DeviceColumns:
             )
             self._values[attribute] = known
         found = known[: len(self.devices)]
-        for row in np.flatnonzero(found == 0).tolist():
-            found[row] = self._value(row, attribute)
+        for rows in in_parts(np.flatnonzero(found == 0)):
+            for row in rows:
+                found[row] = self._value(row, attribute)
+            self._turn.spend(devices=len(rows))
         return found
 
     def _value(self, row: int, attribute: str) -> int:
         value = attribute_of(self.devices[row], self.drivers[row], attribute)
         return 1 if value is None else self._numbers.setdefault(value, len(self._numbers) + 2)
+
+
+def in_parts(rows: npt.NDArray[np.intp]) -> Iterator[list[int]]:
+    """The rows, some at a time."""
+    for first in range(0, len(rows), ROWS_AT_ONCE):
+        yield rows[first : first + ROWS_AT_ONCE].tolist()
 
 
 def _longer(column: npt.NDArray[_Kind], length: int, value: int) -> npt.NDArray[_Kind]:

@@ -3,7 +3,8 @@
 FairleadError
 ├── AllocationError     stops the attempt on all nodes; the text is kube-scheduler's
 │   └── SearchLimit     the search took too long
-└── InvalidPools        only this node is refused: pools there are invalid
+├── InvalidPools        only this node is refused: pools there are invalid
+└── LookUnfinished      the turn is over; what was found is kept, and the next turn goes on
 """
 
 from fairlead.model.errors import FairleadError
@@ -22,3 +23,10 @@ class InvalidPools(FairleadError):
 
     def __init__(self) -> None:
         super().__init__("invalid resource pools were encountered")
+
+
+class LookUnfinished(FairleadError):
+    """More was to be looked at than one turn allows."""
+
+    def __init__(self) -> None:
+        super().__init__("not all devices were looked at yet")

@@ -5,10 +5,11 @@ Counts of devices by node decide most nodes in one pass. The others are asked on
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 
-from fairlead.claims.columns import Codes, DeviceColumns, Flags, Rows
+from fairlead.claims.columns import Codes, DeviceColumns, Flags, Rows, in_parts
 from fairlead.claims.constraints import Constraint, MatchConstraint
 from fairlead.claims.counters import FormSizes
 from fairlead.claims.errors import AllocationError
@@ -23,6 +24,10 @@ from fairlead.model.devices import DeviceForm
 #: Ask for the node; nothing can be allocated there; something can.
 ASK, NO, YES = range(3)
 _UNUSABLE, _USABLE, _ERROR = 1, 2, 3
+#: Kinds of requests that are counted: for more, nodes are asked one by one.
+_MOST_KINDS = 32
+#: Rows of devices that are sorted by the values of attributes, in all.
+_MOST_SORTED = 500_000
 
 
 class NodeGlance:
@@ -34,8 +39,8 @@ class NodeGlance:
         self._begin()
 
     def _begin(self) -> None:
-        self._inventory.changed = set(self._inventory.pool_keys())
-        self._columns = DeviceColumns()
+        self._inventory.changed = dict.fromkeys(self._inventory.pool_keys())
+        self._columns = DeviceColumns(self._inventory.turn)
         #: Nodes with pools that have no rows, and with pools whose devices affect each other.
         self._unknown: dict[PoolKey, set[int]] = {}
         self._coupled: dict[PoolKey, set[int]] = {}
@@ -49,10 +54,11 @@ class NodeGlance:
         requests: Sequence[list[list[WantedDevices]]],
         constraints: Sequence[list[Constraint]],
     ) -> Codes:
-        """ASK, NO or YES for each node."""
+        """ASK, NO or YES for each node. Raises LookUnfinished."""
         wanted = [each for claim in requests for request in claim for each in request]
         asks_for_all = any(each.need.mode == ALL_DEVICES for each in wanted)
-        if not self._inventory.is_by_node or asks_for_all or not wanted:
+        many = len(wanted) > _MOST_KINDS and len({each.kind for each in wanted}) > _MOST_KINDS
+        if not self._inventory.is_by_node or asks_for_all or many or not wanted:
             return np.full(len(names), ASK, np.int8)
         self._follow()
         found = _Counts(self._columns, self._flags(self._coupled))
@@ -86,13 +92,15 @@ class NodeGlance:
     def _follow(self) -> None:
         if self._columns.is_mostly_gone():
             self._begin()
-        changed, held = self._inventory.changed or set(), self._usage.changed or set()
-        for key in changed:
+        changed, held, turn = self._inventory.changed, self._usage.changed, self._inventory.turn
+        for key in list(changed or ()):
             self._replace(key)
-        for key in changed | held:
             self._columns.hold(key, self._usage)
-        changed.clear()
-        held.clear()
+            del (changed or {})[key]
+            turn.spend(steps=1, devices=self._columns.count(key))
+        for key in list(held or ()):
+            self._columns.hold(key, self._usage)
+        (held or set()).clear()
 
     def _replace(self, key: PoolKey) -> None:
         self._columns.remove(key)
@@ -119,8 +127,14 @@ class NodeGlance:
     def _filled(self, wanted: WantedDevices) -> Codes:
         column = self._columns.column(wanted.kind)
         forms: dict[int, int] = {}
-        for row in np.flatnonzero(column == 0).tolist():
-            column[row] = self._code(wanted, row, forms)
+        answers, turn = self._inventory.answers, self._inventory.turn
+        for rows in in_parts(np.flatnonzero(column == 0)):
+            for row in rows:
+                before = answers.work
+                column[row] = self._code(wanted, row, forms)
+                if answers.work > before:
+                    turn.spend(evaluations=answers.work - before)
+            turn.spend(devices=len(rows))
         return column
 
     def _code(self, wanted: WantedDevices, row: int, forms: dict[int, int]) -> int:
@@ -179,7 +193,8 @@ class _Counts:
             found |= ~np.logical_or.reduce(enough)
         for key, count in _totals(_single(requests)).items():
             found |= ~self._coupled & (self._free[key] < count)
-        for claim, constraint in _matches(constraints):
+        most = max(1, _MOST_SORTED // max(1, len(self._node)))
+        for claim, constraint in islice(_matches(constraints), most):
             found |= ~self._has_value(requests[claim], constraint)
         return found
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 from fairlead.claims.answers import SelectorAnswers
 from fairlead.claims.pools import DevicePool, NodePools, PoolKey, assembled, is_relevant
 from fairlead.claims.sharing import SharedParts
+from fairlead.claims.turn_limit import TurnLimit
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.devices import ResourceSlice
 
@@ -27,12 +28,16 @@ class DeviceInventory:
         self._shared: dict[str, ResourceSlice] = {}
         #: Pools with counters that cannot be used: all nodes see them, in 1.36.
         self._unusable: dict[PoolKey, DevicePool] = {}
-        #: Pools with changes, once a reader has put a set here; it empties the set.
-        self.changed: set[PoolKey] | None = None
+        #: Pools with changes, in order, once a reader has put a dict here; it empties the dict.
+        self.changed: dict[PoolKey, None] | None = None
         self._assembled: dict[str, NodePools] = {}
         self._kept = 0
         self.answers = SelectorAnswers()
         self._parts = SharedParts()
+        #: What may be looked at in one turn.
+        self.turn = TurnLimit()
+        #: Devices of pools that were put together for a node, in all.
+        self.gathered = 0
 
     @property
     def behaviour(self) -> Behaviour:
@@ -97,6 +102,7 @@ class DeviceInventory:
         return NodePools(labels, sorted((*known.pools, *foreign), key=lambda pool: pool.rank))
 
     def _remember(self, node: str, pools: NodePools) -> None:
+        self.gathered += len(pools.candidates)
         self._kept += len(pools.candidates) + 1
         if self._kept > _MOST_CANDIDATES:
             self._assembled.clear()
@@ -121,7 +127,7 @@ class DeviceInventory:
 
     def _pool_changed(self, key: PoolKey, part: ResourceSlice) -> None:
         if self.changed is not None:
-            self.changed.add(key)
+            self.changed[key] = None
         every = self._by_pool.get(key, {}).values()
         for each in (part, *every):
             if each.nodes.node_name:

@@ -1,31 +1,77 @@
 """What was found out about sets of claims, by row; kept so that it is told without a search."""
 
 from collections import OrderedDict
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.changes import ANYWHERE, ChangeLog, Mark
 from fairlead.model.claim_uses import ClaimUse
 
 #: A row that was not looked at yet.
 UNKNOWN = -1
 #: Sets of claims whose answers are kept.
 _MOST_KEPT = 64
+#: What answers depend on.
+READS = Aspect.CLAIMS | Aspect.DEVICES | Aspect.LABELS
+_CHANGES = int(READS | Aspect.PRESENCE)
+#: Looking at all nodes again, since something changed for all, counts for so many steps.
+_STEPS_OF_RESTART = 5000
 
 AnswerCodes = npt.NDArray[np.int8]
+
+
+@dataclass(slots=True)
+class BegunLook:
+    """How far a look at the nodes got when its turn ended."""
+
+    #: Rows that were looked at, as they were at a position of the log of changes.
+    done: NodeMask
+    mark: Mark
+    #: Turns and steps that are left before it is given up.
+    turns: int
+    steps: int
+    #: Nodes that counts of devices decide are done.
+    counted: bool = False
+
+    def follow(self, changes: ChangeLog) -> None:
+        """Rows that have changed are to be looked at again."""
+        changed = changes.since(self.mark)
+        self.mark = changes.mark
+        if changed is None or changed.get(ANYWHERE, 0) & _CHANGES:
+            self.done[:] = self.counted = False
+            self.steps -= _STEPS_OF_RESTART
+            return
+        rows = [row for row, aspects in changed.items() if row != ANYWHERE and aspects & _CHANGES]
+        self.done[rows] = False
+
+
+@dataclass(slots=True)
+class ClaimAnswers:
+    """Of one set of claims."""
+
+    codes: AnswerCodes
+    #: How early the alternatives are that the claims get, where claims have alternatives.
+    earliness: npt.NDArray[np.int32]
+    #: A look that its turn ended.
+    begun: BegunLook | None = None
 
 
 class KeptAnswers:
     """Those of several sets, the least recently used forgotten first."""
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[tuple[ClaimUse, ...], AnswerCodes] = OrderedDict()
+        self._answers: OrderedDict[tuple[ClaimUse, ...], ClaimAnswers] = OrderedDict()
 
-    def of(self, uses: tuple[ClaimUse, ...], rows: int) -> AnswerCodes:
+    def of(self, uses: tuple[ClaimUse, ...], rows: int) -> ClaimAnswers:
         """To be written to."""
         found = self._answers.get(uses)
-        if found is None or len(found) != rows:
-            found = np.full(rows, UNKNOWN, dtype=np.int8)
+        if found is None or len(found.codes) != rows:
+            codes = np.full(rows, UNKNOWN, dtype=np.int8)
+            found = ClaimAnswers(codes, np.zeros(rows, dtype=np.int32))
             self._answers[uses] = found
             if len(self._answers) > _MOST_KEPT:
                 self._answers.popitem(last=False)

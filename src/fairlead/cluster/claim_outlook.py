@@ -7,27 +7,16 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fairlead.claims.errors import AllocationError, InvalidPools, SearchLimit
+from fairlead.claims.errors import AllocationError, InvalidPools
 from fairlead.cluster.arrays import NodeMask, PerNode
 from fairlead.cluster.claim_answers import UNKNOWN, AnswerCodes
+from fairlead.cluster.claim_search import AWAY, CANNOT, FITS, NodeSearch, early
 from fairlead.cluster.device_claims import ClaimWrite, DeviceClaims
 from fairlead.cluster.node_terms import any_term
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.claims import Allocation, ResourceClaim
-from fairlead.model.nodes import Node
 
-#: Alternatives of a request, at most.
-MOST_ALTERNATIVES = 8
-
-#: What is found for a node.
-#: So many nodes are asked at once that one pass over all devices is worth it.
-_MANY = 16
-FITS, CANNOT, INVALID, AWAY, FAILED = range(5)
-#: Steps on each node that count for nothing, and steps beyond them, on all nodes together: after
-#: that the search is given up. Some tenths of a second.
-_FEW_STEPS = 100
-_MOST_STEPS = 40_000
 #: Characters of different selectors of a pod, and what each of them counts for besides: they take
 #: a tenth of a second to compile, and all of them are kept.
 _MOST_TEXT = 49_152
@@ -35,96 +24,30 @@ _EACH = 512
 
 
 def renew(uses: tuple[ClaimUse, ...], nodes: Nodes) -> AnswerCodes:
-    """Looks at the nodes given, as things are now."""
-    found = _codes(uses, nodes)
-    nodes.claims.answers.of(uses, nodes.all_rows)[nodes.row_numbers] = found
+    """Looks at the nodes given, as things are now. Raises LookUnfinished."""
+    kept, rows = nodes.claims.answers.of(uses, nodes.all_rows), nodes.row_numbers
+    claims = claims_of(uses, nodes.claims)
+    if claims is None or too_long(claims, nodes.claims):
+        kept.codes[rows] = CANNOT
+    elif asked := unallocated(claims, nodes.claims):
+        NodeSearch(kept, nodes, asked).run()
+    else:
+        kept.codes[rows] = FITS
+    away = unavailable(claims or (), nodes)
+    found: AnswerCodes = kept.codes[rows]
+    found[away & (found == FITS)] = AWAY
+    kept.codes[rows] = found
     return found
 
 
 def told(uses: tuple[ClaimUse, ...], nodes: Nodes) -> AnswerCodes:
     """What was found last; nodes that were not looked at yet are looked at now."""
-    answers, rows = nodes.claims.answers.of(uses, nodes.all_rows), nodes.row_numbers
-    missing = np.flatnonzero(answers[rows] == UNKNOWN)
+    kept, rows = nodes.claims.answers.of(uses, nodes.all_rows), nodes.row_numbers
+    missing = np.flatnonzero(kept.codes[rows] == UNKNOWN)
     if len(missing):
         renew(uses, nodes.at(missing))
-    found: AnswerCodes = answers[rows]
+    found: AnswerCodes = kept.codes[rows]
     return found
-
-
-def _codes(uses: tuple[ClaimUse, ...], nodes: Nodes) -> AnswerCodes:
-    claims = claims_of(uses, nodes.claims)
-    if claims is None or too_long(claims, nodes.claims):
-        return np.full(len(nodes), CANNOT, dtype=np.int8)
-    codes = np.where(unavailable(claims, nodes), AWAY, FITS).astype(np.int8)
-    asked = unallocated(claims, nodes.claims)
-    if asked:
-        for position, found in _searched(list(nodes.objects()), asked, nodes.claims):
-            if found != FITS:
-                codes[position] = found
-    return codes
-
-
-def _searched(
-    nodes: Sequence[Node | None], claims: Sequence[ResourceClaim], state: DeviceClaims
-) -> Iterator[tuple[int, int]]:
-    """What is found for each position. When it takes too long, the search fails on the others."""
-    left = _MOST_STEPS
-    try:
-        decided = _at_a_glance(nodes, claims, state)
-    except SearchLimit:
-        decided, left = {}, 0
-    for position, node in enumerate(nodes):
-        if node is None:
-            continue
-        found = decided.get(position, FAILED)
-        if position not in decided and left > 0:
-            before = state.allocator.work
-            found = _on(node, claims, state)
-            left -= max(0, state.allocator.work - before - _FEW_STEPS)
-        yield position, found
-
-
-def _at_a_glance(
-    nodes: Sequence[Node | None], claims: Sequence[ResourceClaim], state: DeviceClaims
-) -> dict[int, int]:
-    """What counts of devices decide, where many nodes are asked; by position.
-
-    Raises SearchLimit.
-    """
-    if len(nodes) < _MANY:
-        return {}
-    from fairlead.claims.glance import NO, YES  # not at the start of the program
-
-    try:
-        codes = state.allocator.glance([node.name if node else "" for node in nodes], claims)
-    except SearchLimit:
-        raise
-    except AllocationError:
-        return {}
-    alone = _is_one_device(claims)
-    decided = dict.fromkeys(np.flatnonzero(codes == NO).tolist(), CANNOT)
-    for position in np.flatnonzero(codes == YES).tolist():
-        node = nodes[position]
-        if node is None or state.blocks.on(node.name):
-            continue
-        # Of several devices, some could be of one GPU: such nodes have to be asked.
-        if alone or not state.blocks.may_clash(node.name):
-            decided[position] = FITS
-    return decided
-
-
-def _is_one_device(claims: Sequence[ResourceClaim]) -> bool:
-    needs = (request.exactly for claim in claims for request in claim.requests)
-    return sum(need.count for need in needs if need is not None) == 1
-
-
-def _on(node: Node, claims: Sequence[ResourceClaim], state: DeviceClaims) -> int:
-    try:
-        return CANNOT if state.allocate(node, claims) is None else FITS
-    except InvalidPools:
-        return INVALID
-    except AllocationError:
-        return FAILED
 
 
 def in_use_otherwise(told: AnswerCodes, nodes: Nodes) -> NodeMask:
@@ -217,32 +140,12 @@ def _has_failed(claim: ResourceClaim) -> bool:
 
 def alternatives(uses: tuple[ClaimUse, ...], nodes: Nodes, left: NodeMask) -> PerNode:
     """How early the alternatives are that the claims get on the nodes that are left."""
-    claims = claims_of(uses, nodes.claims) or []
-    scores = np.zeros(len(nodes), dtype=np.int64)
-    for position in np.flatnonzero(left).tolist():
-        (node,) = nodes.at(np.array([position])).objects()
-        if node is not None:
-            scores[position] = _earliness(claims, node, nodes.claims)
-    return scores
-
-
-def _earliness(claims: Sequence[ResourceClaim], node: Node, state: DeviceClaims) -> int:
-    asked = unallocated(claims, state)
-    found = state.allocate(node, asked) if asked else ()
-    given = {id(claim): each for claim, each in zip(asked, found or (), strict=False)}
-    each = ((claim, given.get(id(claim)) or state.allocation_of(claim)) for claim in claims)
-    return sum(_early(claim, allocation) for claim, allocation in each if allocation)
-
-
-def _early(claim: ResourceClaim, allocation: Allocation) -> int:
-    """Eight for each request that gets its first alternative, one less for each later one."""
-    names = {device.request for device in allocation.devices}
-    return sum(
-        MOST_ALTERNATIVES - place
-        for request in claim.requests
-        for place, need in enumerate(request.first_available)
-        if f"{request.name}/{need.name}" in names
-    )
+    told(uses, nodes)
+    claims, state = claims_of(uses, nodes.claims) or [], nodes.claims
+    given = ((claim, state.allocation_of(claim)) for claim in claims)
+    of_allocated = sum(early(claim, allocation) for claim, allocation in given if allocation)
+    found = state.answers.of(uses, nodes.all_rows).earliness[nodes.row_numbers]
+    return np.where(left, found + of_allocated, 0)
 
 
 def failure(uses: tuple[ClaimUse, ...], node: Nodes) -> str:

@@ -66,7 +66,7 @@ class Cluster:
         #: GPUs that resource claims hold.
         self.claim_gpus = ClaimGpus()
         self.reservations = self.columns.reservations
-        self.changes = ChangeLog()
+        self.changes = self.claims.changes = ChangeLog()
         self.improved = Improvements()
         self.holdings: dict[str, Holding] = {}
         self.nominations = Nominations(self.columns, self.row_of, self.improved)

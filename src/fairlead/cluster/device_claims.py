@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar, assert_never
 from fairlead.claims.inventory import DeviceInventory
 from fairlead.claims.pools import PoolKey
 from fairlead.claims.usage import DeviceUsage
+from fairlead.cluster.changes import ChangeLog
 from fairlead.cluster.claim_answers import KeptAnswers
 from fairlead.cluster.device_taints import tainted, taints_part
 from fairlead.cluster.grouped import Grouped
@@ -89,6 +90,8 @@ class DeviceClaims:
         self._allocator: Allocator | None = None
         #: Devices of GPUs that are in use otherwise; set by the cluster.
         self.blocks: ClaimBlocks
+        #: What changes in the cluster; set by the cluster.
+        self.changes: ChangeLog
         #: On which nodes the claims of pods can be used.
         self.answers = KeptAnswers()
         self._slices: dict[str, ResourceSlice] = {}

@@ -15,7 +15,7 @@ class Outcome(Enum):
     SCHEDULED = "scheduled"  #: a node was found, and the bind is under way
     UNSCHEDULABLE = "unschedulable"  #: no node fits
     HELD_BACK = "held_back"  #: a quota does not admit the pod, whatever the nodes
-    UNFINISHED = "unfinished"  #: a gang too large for one turn: more follows
+    UNFINISHED = "unfinished"  #: a gang or its claims take more than one turn: more follows
     ERROR = "error"  #: there is no verdict: a plugin failed, or the scheduler did
 
 

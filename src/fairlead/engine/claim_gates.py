@@ -6,6 +6,7 @@ one of the pod as far as the queue is concerned, and is lifted when the claims h
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.grouped import Grouped
@@ -17,6 +18,8 @@ from fairlead.queue.queue import SchedulingQueue
 
 #: In place of the name of a scheduling gate.
 GATE = "DynamicResources"
+#: Pods that are looked at in one turn, since a claim of theirs has changed: about 50 ms.
+_SLICE = 2000
 
 Put = Callable[[Pod, float], None]
 
@@ -32,6 +35,13 @@ class ClaimGates:
         #: Uids of pods, by the key of a claim; and these keys by uid.
         self._users: Grouped[str, None] = Grouped()
         self._keys: dict[str, tuple[str, ...]] = {}
+        #: Pods whose claims have changed, and that were not looked at since, in order.
+        self._changed: dict[str, None] = {}
+
+    @property
+    def has_more(self) -> bool:
+        """Whether pods are left that `go_on` has to look at."""
+        return bool(self._changed)
 
     def gated(self, pod: Pod) -> Pod:
         """The pod with the gate that it needs now; its claims are followed from now on."""
@@ -65,7 +75,13 @@ class ClaimGates:
         """A claim has changed: pods that use it may be tried, or may not any more."""
         if not isinstance(about, ResourceClaim) or about.key not in self._users:
             return
-        for uid in list(self._users.of(about.key)):
+        self._changed |= dict.fromkeys(self._users.of(about.key))
+        self.go_on(now)
+
+    def go_on(self, now: float) -> None:
+        """Looks at some pods whose claims have changed: thousands may use one claim."""
+        for uid in list(islice(self._changed, _SLICE)):
+            del self._changed[uid]
             self._look_at(uid, now)
 
     def _look_at(self, uid: str, now: float) -> None:

@@ -21,6 +21,7 @@ from fairlead.engine.backfill.limits import Limit
 from fairlead.engine.bind_data import BindEncoder, without_annotations
 from fairlead.engine.binds import Binds
 from fairlead.engine.claim_gates import ClaimGates
+from fairlead.engine.claim_looks import ClaimLooks
 from fairlead.engine.consolidation.allowance import MoveAllowance
 from fairlead.engine.consolidation.consolidation import Consolidation
 from fairlead.engine.consolidation.planning import Planning
@@ -157,9 +158,12 @@ class Engine:
         profile = self._extender_profile
         placement = Placement(profile, self.cluster) if profile else None
         self.extender_queries = ExtenderQueries(placement, self.cluster) if placement else None
+        #: Devices that are looked at before units with claims are tried.
+        self._claim_looks = ClaimLooks(self.cluster, self._placements)
         self._requeuer = Requeuer(
             self.cluster, self.queue, self._placements, self.in_flight.evicting, self._quota
         )
+        self._requeuer.claim_looks = self._claim_looks
         #: Queues of teams.
         self.queues = Queues(
             self.cluster,
@@ -403,6 +407,8 @@ class Engine:
             self.queues.settle()
         if self.plans.is_enabled:
             self.plans.renew(now)
+        if self._claim_gates.has_more:
+            self._claim_gates.go_on(now)
         self._requeuer.wake(now)
         entry = self.queue.pop(now=now)
         if self.plans.is_enabled and self.plans.lead(entry, now) and entry is None:
@@ -410,6 +416,9 @@ class Engine:
             entry = self.queue.pop(now=now)
         if entry is None:
             return None
+        if self.cluster.claims.claims and not self._claim_looks.are_done(entry.unit.pods):
+            self.queue.put_back(entry)
+            return Attempt(entry.unit, Outcome.UNFINISHED, ())
         if self.cluster.reservations.unweighed:
             reserving.weigh(self.cluster)
         return self._try(entry, now)
@@ -488,6 +497,7 @@ class Engine:
     def wake_at_s(self) -> float | None:
         """When to call `tend` and `decide` at the latest, if nothing happens before."""
         due = (
+            0.0 if self._claim_gates.has_more else None,
             self._requeuer.due_s(),
             self._requeuer.goal_waits.due_s(),
             self.start_windows.due_s(),

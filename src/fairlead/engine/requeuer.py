@@ -12,6 +12,7 @@ from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.tenants import Tenants
+from fairlead.engine.claim_looks import ClaimLooks
 from fairlead.engine.goal_waits import GoalWaits
 from fairlead.engine.start_windows import StartWindows
 from fairlead.model.pods import Amounts, Pod
@@ -98,6 +99,8 @@ class Requeuer:
         self.start_windows: StartWindows | None = None
         #: Counted resources; None while there are none.
         self.counted: CountedPolicy | None = None
+        #: What has to be looked at before units with claims are checked.
+        self.claim_looks: ClaimLooks | None = None
         #: Whether evicting others could help a waiting gang.
         self.may_make_room: Callable[[Entry, float], bool] = lambda _entry, _now: False
 
@@ -209,7 +212,14 @@ class Requeuer:
             if isinstance(next_, str):
                 self._wake_nominated(next_, cause, now)
             elif (entry := self._queue.first_of_class(next_)) is not None:
+                if not self._is_looked_at(entry.unit):
+                    self._round.append(next_)
+                    return
                 self._look_at(entry, self._round_events, now, cause)
+
+    def _is_looked_at(self, unit: Unit) -> bool:
+        """Whether all devices were looked at for the claims of a unit; some more are, if not."""
+        return self.claim_looks is None or self.claim_looks.are_done(unit.pods)
 
     def _look_at(self, entry: Entry, changed: Aspect, now: float, cause: str) -> None:
         if isinstance(entry.unit, Gang):

@@ -6,7 +6,8 @@ the pod cannot go is freed if no other pod uses it, one in each attempt.
 
 from dataclasses import replace
 
-from fairlead.cluster.claim_outlook import AWAY, claims_of, elsewhere, told
+from fairlead.cluster.claim_outlook import claims_of, elsewhere, told
+from fairlead.cluster.claim_search import AWAY
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.claims import ResourceClaim
 from fairlead.model.pods import Pod

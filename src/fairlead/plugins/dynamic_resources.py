@@ -9,7 +9,8 @@ import numpy as np
 from fairlead.cluster import claim_outlook
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
-from fairlead.cluster.claim_outlook import AWAY, CANNOT, FAILED, FITS, INVALID
+from fairlead.cluster.claim_answers import READS
+from fairlead.cluster.claim_search import AWAY, CANNOT, FAILED, FITS, INVALID
 from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.claims import ResourceClaim
@@ -23,7 +24,7 @@ _IN_USE = "node(s) had GPUs in use by pods without claims"
 @dataclass(frozen=True, slots=True)
 class DynamicResources:
     name: ClassVar[str] = "DynamicResources"
-    reads: ClassVar[Aspect] = Aspect.CLAIMS | Aspect.DEVICES | Aspect.LABELS
+    reads: ClassVar[Aspect] = READS
     refusal: ClassVar[str] = "cannot allocate all claims"
     resolvable: ClassVar[bool] = False
     depends_on_pods: ClassVar[bool] = False

@@ -357,6 +357,12 @@ class SchedulingQueue:
         entry.attempts += 1
         return entry
 
+    def put_back(self, entry: Entry) -> None:
+        """It was not tried: it is due as before."""
+        entry.attempts -= 1
+        self._enter(entry, Pool.ACTIVE, "")
+        self._active.push(self._order.active(entry), entry)
+
     def _idle_head(self) -> tuple[Any, Entry] | None:
         head = self._backoff.head()
         if head is None or self._teams is None or self._teams.permits(head[1]):
@@ -510,7 +516,8 @@ class SchedulingQueue:
     def _enter(self, entry: Entry, pool: Pool, cause: str) -> None:
         entry.pool = pool
         self._counts[pool] += 1
-        self.entered[pool, cause] += 1
+        if cause:
+            self.entered[pool, cause] += 1
         if self._teams is not None:
             self._teams.moved(entry)
 

@@ -1,0 +1,36 @@
+"""How much is looked at for claims in one turn: the rest is looked at in the next ones."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fairlead.claims.errors import LookUnfinished
+
+#: Steps of searches, as the allocator counts them: about 60 ms.
+_STEPS = 6000
+#: So many devices are looked at in the time of a step; an evaluation takes as long as some steps.
+_DEVICES_OF_STEP = 4
+STEPS_OF_EVALUATION = 4
+
+
+class TurnLimit:
+    """No limit, unless the caller can go on in a later turn."""
+
+    def __init__(self) -> None:
+        self._left: int | None = None
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """LookUnfinished is raised as soon as the steps of a turn are spent."""
+        self._left = _STEPS
+        try:
+            yield
+        finally:
+            self._left = None
+
+    def spend(self, *, steps: int = 0, devices: int = 0, evaluations: int = 0) -> None:
+        """After so much was done, and is kept."""
+        if self._left is None:
+            return
+        self._left -= steps + STEPS_OF_EVALUATION * evaluations + -(-devices // _DEVICES_OF_STEP)
+        if self._left < 0:
+            raise LookUnfinished
