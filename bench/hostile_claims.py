@@ -121,14 +121,15 @@ def many_claims(size: Size) -> Iterator[Made]:
 
 
 def dynamic_mig(size: Size) -> Iterator[Made]:
-    """Every GPU may be divided; then every node has one device in use."""
+    """GPUs of a fifth of the nodes may be divided; then each node has one device in use."""
     yield from _classes()
-    for number in range(size.nodes):
+    nodes = size.nodes // 5
+    for number in range(nodes):
         for part in mig_slices(size.node(number)):
             yield _shown(part)
     yield _claim("one", _exactly("r", _MIG))
     yield _user("h-one", "one")
-    for number in range(size.nodes):
+    for number in range(nodes):
         yield _shown(_allocated(f"held-{number}", size.node(number), "gpu-0-mig-1g10gb-19-0"))
     text = f"device.attributes['{DRIVER}'].profile == '1g.10gb'"
     yield _claim("other", _exactly("r", _MIG, selectors=[_selecting(text)]))

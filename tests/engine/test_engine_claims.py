@@ -564,8 +564,10 @@ def test_a_rule_about_taints_changes_only_what_it_concerns() -> None:
     rule = DeviceTaintRule("r", taint, has_selector=True, driver=DRIVER, pool="n1")
 
     show(engine, rule)
+    engine.cluster.claims.settle_taints()
     assert [*inventory.changed] == [(DRIVER, "n1")]
     show(engine, replace(rule, pool="n2"))
+    engine.cluster.claims.settle_taints()
     assert [*inventory.changed] == [(DRIVER, "n1"), (DRIVER, "n2")]
 
     see(engine, a_claiming_pod("p", "c"))
@@ -672,3 +674,20 @@ def test_many_pods_that_use_one_claim_are_looked_at_over_several_turns() -> None
     while engine.wake_at_s() == 0.0:
         engine.decide(now=1.0)
     assert queue.counts()[Pool.GATED] == 5000
+
+
+def test_a_rule_about_all_taints_is_carried_out_over_several_turns() -> None:
+    names = tuple(f"n{number}" for number in range(1500))
+    engine = engine_with(*(a_slice(name, "gpu-0") for name in names), a_claim(), nodes=names)
+    see(engine, a_claiming_pod("p", "c"))
+    taint = DeviceTaint("k", "v", "NoSchedule")
+    show(engine, DeviceTaintRule("r", taint, has_selector=True, driver=DRIVER))
+    changed, turns = engine.cluster.claims.inventory.changed, 0
+    assert changed is None, "nothing is published before it is asked for"
+
+    while not (told := decide_once(engine)):
+        turns += 1
+
+    assert turns > 1
+    assert isinstance(told[0], AnnounceFailure)
+    assert "1500 cannot allocate all claims" in told[0].message

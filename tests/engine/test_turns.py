@@ -19,7 +19,7 @@ import pytest
 from fairlead.apps.config.profiles import built_in
 from fairlead.claims import columns, turn_limit
 from fairlead.cluster import claim_search, free_volumes
-from fairlead.engine import gang_flights, gang_trials, gang_views, requeuer
+from fairlead.engine import claim_gates, gang_flights, gang_trials, gang_views, requeuer
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event
 from fairlead.engine.extender_queries import ExtenderQueries
@@ -53,6 +53,7 @@ BOUNDS = [
         (turn_limit, "_STEPS"),
         (columns, "ROWS_AT_ONCE"),
         (claim_search, "_MOST_STEPS"),
+        (claim_gates, "_SLICE"),
     )
 ]
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
-from fairlead.cluster.changes import ANYWHERE, ChangeLog, Mark
+from fairlead.cluster.changes import ANYWHERE, NEVER, ChangeLog, Mark
 from fairlead.model.claim_uses import ClaimUse
 
 #: A row that was not looked at yet.
@@ -56,8 +56,18 @@ class ClaimAnswers:
     codes: AnswerCodes
     #: How early the alternatives are that the claims get, where claims have alternatives.
     earliness: npt.NDArray[np.int32]
+    #: Where GPUs are in use otherwise, if claims cannot be allocated; as of a position of the log.
+    in_use: AnswerCodes
+    in_use_mark: Mark = NEVER
     #: A look that its turn ended.
     begun: BegunLook | None = None
+
+    def follow(self, changes: ChangeLog) -> None:
+        """What GPUs of changed rows are used for is not known any more."""
+        changed = changes.since(self.in_use_mark)
+        self.in_use_mark = changes.mark
+        rows = slice(None) if changed is None else [row for row in changed if row != ANYWHERE]
+        self.in_use[rows] = UNKNOWN
 
 
 class KeptAnswers:
@@ -71,7 +81,7 @@ class KeptAnswers:
         found = self._answers.get(uses)
         if found is None or len(found.codes) != rows:
             codes = np.full(rows, UNKNOWN, dtype=np.int8)
-            found = ClaimAnswers(codes, np.zeros(rows, dtype=np.int32))
+            found = ClaimAnswers(codes, np.zeros(rows, dtype=np.int32), codes.copy())
             self._answers[uses] = found
             if len(self._answers) > _MOST_KEPT:
                 self._answers.popitem(last=False)

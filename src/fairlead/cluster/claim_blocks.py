@@ -20,8 +20,8 @@ from fairlead.model.nodes import GPU
 if TYPE_CHECKING:
     from fairlead.cluster.cluster import Cluster
 
-#: Nodes whose devices are kept by GPU.
-_MOST_NODES = 256
+#: Devices of nodes that are kept by GPU: about 20 MiB.
+_MOST_DEVICES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class NodeGpuDevices:
     """The devices of a node that are GPUs or parts of them, by UUID."""
 
     by_uuid: Mapping[str, tuple[PublishedGpu, ...]]
+    count: int
     #: Whether a GPU has several devices, and no counters that keep them apart.
     has_aliases: bool
 
@@ -43,7 +44,8 @@ class NodeGpuDevices:
             for place, first in enumerate(same[:2])
             for second in same[place + 1 :]
         )
-        return cls({uuid: tuple(same) for uuid, same in found.items()}, aliases)
+        count = sum(map(len, found.values()))
+        return cls({uuid: tuple(same) for uuid, same in found.items()}, count, aliases)
 
     def lack(self, held: Mapping[str, set[DeviceId]]) -> bool:
         """Whether a GPU that is held is published under another name than it is held by."""
@@ -60,12 +62,15 @@ class ClaimBlocks:
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
         self._devices: OrderedDict[str, NodeGpuDevices] = OrderedDict()
+        self._kept = 0
+        #: Devices that were sorted by GPU, in all: the work that was done.
+        self.sorted = 0
         #: Whether devices of nodes with slices are surely of different GPUs.
         self._distinct: dict[str, bool] = {}
 
     def changed(self, node: str) -> None:
         """Slices for the node came, changed or went."""
-        self._devices.pop(node, None)
+        self._kept -= _weight(self._devices.pop(node, None))
         self._distinct.pop(node, None)
 
     def may_clash(self, node: str) -> bool:
@@ -83,8 +88,10 @@ class ClaimBlocks:
         if found is None:
             parts = self._cluster.claims.slices_on(node)
             found = self._devices[node] = NodeGpuDevices.of(claim_gpus.published(parts))
-            if len(self._devices) > _MOST_NODES:
-                self._devices.popitem(last=False)
+            self.sorted += found.count
+            self._kept += _weight(found)
+            while self._kept > _MOST_DEVICES and len(self._devices) > 1:
+                self._kept -= _weight(self._devices.popitem(last=False)[1])
         self._devices.move_to_end(node)
         return found
 
@@ -183,3 +190,8 @@ def exclude_each_other(one: PublishedGpu, other: PublishedGpu) -> bool:
         return False
     apart = one.gpu.mask and other.gpu.mask and not one.gpu.mask & other.gpu.mask
     return not apart
+
+
+def _weight(devices: NodeGpuDevices | None) -> int:
+    """What a node counts for."""
+    return devices.count + 1 if devices else 0

@@ -37,6 +37,7 @@ def claim_details(uses: tuple[ClaimUse, ...], node: Nodes) -> Iterator[str]:
 
 
 def _preparation(node: Node, state: DeviceClaims) -> Preparation:
+    state.settle_taints()
     inventory = state.inventory
     of_node = inventory.on(node.name, node.labels)
     rules = inventory.behaviour

@@ -50,13 +50,12 @@ def told(uses: tuple[ClaimUse, ...], nodes: Nodes) -> AnswerCodes:
     return found
 
 
-def in_use_otherwise(told: AnswerCodes, nodes: Nodes) -> NodeMask:
+def in_use_otherwise(uses: tuple[ClaimUse, ...], nodes: Nodes) -> NodeMask:
     """Where claims cannot be allocated, and devices are GPUs that something else has."""
-    found = nodes.none()
-    blocks = nodes.claims.blocks
-    for position in np.flatnonzero(told == CANNOT).tolist():
-        (node,) = nodes.at(np.array([position])).objects()
-        found[position] = node is not None and blocks.has_others(node.name)
+    cannot = told(uses, nodes) == CANNOT
+    kept = nodes.claims.answers.of(uses, nodes.all_rows)
+    NodeSearch(kept, nodes, ()).see_other_uses()
+    found: NodeMask = cannot & (kept.in_use[nodes.row_numbers] > 0)
     return found
 
 

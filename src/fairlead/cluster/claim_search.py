@@ -1,15 +1,23 @@
 """On which nodes claims can be allocated: all nodes are looked at, over several turns."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fairlead.claims.errors import AllocationError, InvalidPools, LookUnfinished, SearchLimit
-from fairlead.cluster.claim_answers import BegunLook, ClaimAnswers
+from fairlead.cluster.arrays import Rows
+from fairlead.cluster.claim_answers import UNKNOWN, BegunLook, ClaimAnswers
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.claims import Allocation, ResourceClaim
 from fairlead.model.nodes import Node
 
+if TYPE_CHECKING:
+    from fairlead.claims.columns import Codes
+
+#: What counts of devices say of a node, beside "ask": `fairlead.claims.glance` is not imported at
+#: the start of the program.
+NO, YES = 1, 2
 #: Alternatives of a request, at most.
 MOST_ALTERNATIVES = 8
 #: What is found for a node.
@@ -54,11 +62,49 @@ class NodeSearch:
             self._kept.begun = None
 
     def _look(self, look: BegunLook) -> None:
+        self._state.settle_taints()
         if look.turns <= 0:
             look.steps = 0
         elif not look.counted:
             self._decide_by_counts(look)
             look.counted = True
+        self._ask_all(look)
+        if self._nodes.whole and not (self._kept.codes == FITS).any():
+            self.see_other_uses()
+
+    def _decide_by_counts(self, look: BegunLook) -> None:
+        left = np.flatnonzero(~look.done[self._rows])
+        objects = list(self._nodes.at(left).objects())
+        try:
+            codes = self._at_a_glance(objects)
+        except SearchLimit:
+            look.steps = 0
+            return
+        if codes is None:
+            return
+        self._note(self._rows[left[codes == NO]], CANNOT, look)
+        alone = _is_one_device(self._claims)
+        for place in np.flatnonzero(codes == YES).tolist():
+            node = objects[place]
+            if node is not None and self._has_all(node.name, alone):
+                self._note(self._rows[left[place : place + 1]], FITS, look)
+
+    def _has_all(self, node: str, alone: bool) -> bool:
+        """Whether all devices there can be used; not if it has to be asked. Spends."""
+        blocks = self._state.blocks
+        before = blocks.sorted
+        # Of several devices, some could be of one GPU.
+        found = not blocks.on(node) and (alone or not blocks.may_clash(node))
+        self._state.inventory.turn.spend(devices=2 + 6 * (blocks.sorted - before))
+        return found
+
+    def _note(self, rows: Rows, code: int, look: BegunLook) -> None:
+        self._kept.codes[rows] = code
+        self._kept.earliness[rows] = 0
+        self._kept.in_use[rows] = UNKNOWN
+        look.done[rows] = True
+
+    def _ask_all(self, look: BegunLook) -> None:
         left = np.flatnonzero(~look.done[self._rows])
         objects = self._nodes.at(left).objects()
         for node, row in zip(objects, self._rows[left].tolist(), strict=True):
@@ -69,25 +115,26 @@ class NodeSearch:
             else:
                 self._ask(node, row, look)
 
-    def _decide_by_counts(self, look: BegunLook) -> None:
-        left = np.flatnonzero(~look.done[self._rows])
-        try:
-            decided = self._at_a_glance(list(self._nodes.at(left).objects()))
-        except SearchLimit:
-            decided, look.steps = {}, 0
-        rows = self._rows[left[list(decided)]]
-        self._kept.codes[rows] = list(decided.values())
-        self._kept.earliness[rows] = 0
-        look.done[rows] = True
-
     def _ask(self, node: Node, row: int, look: BegunLook) -> None:
         allocator, inventory = self._state.allocator, self._state.inventory
         before, gathered = allocator.work, inventory.gathered
         self._kept.codes[row] = self._on(node, row)
+        self._kept.in_use[row] = UNKNOWN
         look.done[row] = True
         work = allocator.work - before
         look.steps -= max(0, work - _FEW_STEPS)
         inventory.turn.spend(steps=_EACH + work, devices=3 * (inventory.gathered - gathered))
+
+    def see_other_uses(self) -> None:
+        """Where claims cannot be allocated, whether GPUs are in use otherwise, for the reasons."""
+        kept, blocks, turn = self._kept, self._state.blocks, self._state.inventory.turn
+        kept.follow(self._state.changes)
+        unknown = np.flatnonzero((kept.codes[self._rows] == CANNOT) & (kept.in_use[self._rows] < 0))
+        objects = self._nodes.at(unknown).objects()
+        for node, row in zip(objects, self._rows[unknown].tolist(), strict=True):
+            before = blocks.sorted
+            kept.in_use[row] = node is not None and blocks.has_others(node.name)
+            turn.spend(devices=2 + 6 * (blocks.sorted - before))
 
     def _on(self, node: Node, row: int) -> int:
         self._kept.earliness[row] = 0
@@ -102,30 +149,17 @@ class NodeSearch:
         self._kept.earliness[row] = sum(map(early, self._claims, found))
         return FITS
 
-    def _at_a_glance(self, nodes: Sequence[Node | None]) -> dict[int, int]:
-        """What counts of devices decide, where many nodes are asked. Raises SearchLimit."""
+    def _at_a_glance(self, nodes: Sequence[Node | None]) -> "Codes | None":
+        """ASK, NO or YES, where many nodes are asked; else None. Raises SearchLimit."""
         if len(nodes) < _MANY:
-            return {}
-        from fairlead.claims.glance import NO, YES  # not at the start of the program
-
-        state = self._state
+            return None
         try:
             names = [node.name if node else "" for node in nodes]
-            codes = state.allocator.glance(names, self._claims)
+            return self._state.allocator.glance(names, self._claims)
         except SearchLimit:
             raise
         except AllocationError:
-            return {}
-        alone = _is_one_device(self._claims)
-        decided = dict.fromkeys(np.flatnonzero(codes == NO).tolist(), CANNOT)
-        for place in np.flatnonzero(codes == YES).tolist():
-            node = nodes[place]
-            if node is None or state.blocks.on(node.name):
-                continue
-            # Of several devices, some could be of one GPU: such nodes have to be asked.
-            if alone or not state.blocks.may_clash(node.name):
-                decided[place] = FITS
-        return decided
+            return None
 
 
 def _is_one_device(claims: Sequence[ResourceClaim]) -> bool:

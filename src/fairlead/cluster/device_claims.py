@@ -100,6 +100,8 @@ class DeviceClaims:
         self._counter_slices: Counter[PoolKey] = Counter()
         self._on_node: Grouped[str, ResourceSlice] = Grouped()
         self._taint_rules: dict[str, DeviceTaintRule] = {}
+        #: Slices whose devices rules taint otherwise than they were published, in order.
+        self._to_taint: dict[str, None] = {}
         #: Devices that each claim holds, by uid.
         self.held: dict[str, tuple[AllocatedDevice, ...]] = {}
         #: Of these, what the API server shows.
@@ -173,6 +175,7 @@ class DeviceClaims:
 
         Raises AllocationError, and InvalidPools.
         """
+        self.settle_taints()
         blocked = self.blocks.on(node.name)
         for _ in range(_MOST_CLASHES):
             found = self.allocator.allocate(node.name, node.labels, claims, blocked)
@@ -298,7 +301,18 @@ class DeviceClaims:
         behaviour, given = self.inventory.behaviour, [rule for rule in rules if rule is not None]
         for part in self._slices.values():
             if any(taints_part(rule, part, behaviour) for rule in given):
+                self._to_taint[part.name] = None
+
+    def settle_taints(self) -> None:
+        """Devices have the taints of rules: to be called before they are searched.
+
+        Raises LookUnfinished: a rule may be about all devices.
+        """
+        for name in list(self._to_taint):
+            del self._to_taint[name]
+            if part := self._slices.get(name):
                 self._publish(part)
+                self.inventory.turn.spend(steps=5, devices=2 * len(part.devices))
 
     # -- what is in flight -------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ class DynamicResources:
             ("resourceclaim not available on the node", AWAY),
         ):
             yield Reason(text, told == code, nodes.none())
-        yield Reason(_IN_USE, claim_outlook.in_use_otherwise(told, nodes), nodes.none())
+        yield Reason(_IN_USE, claim_outlook.in_use_otherwise(request.claims, nodes), nodes.none())
 
     def detail(self, request: PodRequest, node: Nodes) -> str:
         from fairlead.cluster.claim_details import claim_details  # for `fairlead explain` alone
