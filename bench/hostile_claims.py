@@ -111,7 +111,7 @@ def many_constraints(size: Size) -> Iterator[Made]:
 def many_claims(size: Size) -> Iterator[Made]:
     """Of one pod; and each of many pods has a claim that asks for something else."""
     yield from _gpus(size)
-    names = [f"c{number}" for number in range(size.rules)]
+    names = [f"c{number}" for number in range(size.rules // 4)]
     for name in names:
         text = f"device.attributes['{DRIVER}'].type != '{name}'"
         yield _claim(name, _exactly("r", selectors=[_selecting(text)]))

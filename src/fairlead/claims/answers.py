@@ -31,6 +31,8 @@ class SelectorAnswers:
         self._known: dict[tuple[DeviceSelection, str], _KindAnswers] = {}
         #: Expressions that were evaluated, in all, and how many there may be.
         self.work = 0
+        #: Devices that were asked about, in all.
+        self.asked = 0
         self._limit = 0
         self._where = ""
 
@@ -41,6 +43,7 @@ class SelectorAnswers:
 
     def of(self, selection: DeviceSelection, driver: str, device: Device) -> Answer:
         """What the selectors say of the device."""
+        self.asked += 1
         known = self._known.get((selection, driver))
         if known is None:
             if len(self._known) >= _MOST_SELECTIONS:

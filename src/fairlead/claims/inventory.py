@@ -36,7 +36,7 @@ class DeviceInventory:
         self._parts = SharedParts()
         #: What may be looked at in one turn.
         self.turn = TurnLimit()
-        #: Devices of pools that were put together for a node, in all.
+        #: Devices and slices that were looked at to put pools together for nodes, in all.
         self.gathered = 0
 
     @property
@@ -119,6 +119,7 @@ class DeviceInventory:
 
     def _pool(self, key: PoolKey, relevant: list[ResourceSlice]) -> DevicePool | None:
         every = self._by_pool[key].values()
+        self.gathered += len(every) // 2
         if self.behaviour.counters_of_served_nodes:
             return assembled(key, relevant, every)
         names = {part.name for part in relevant}

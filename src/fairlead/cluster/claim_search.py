@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairlead.claims.errors import AllocationError, InvalidPools, LookUnfinished, SearchLimit
+from fairlead.claims.inventory import DeviceInventory
 from fairlead.cluster.arrays import Rows
 from fairlead.cluster.claim_answers import UNKNOWN, BegunLook, ClaimAnswers
 from fairlead.cluster.nodes import Nodes
@@ -69,7 +70,7 @@ class NodeSearch:
             self._decide_by_counts(look)
             look.counted = True
         self._ask_all(look)
-        if self._nodes.whole and not (self._kept.codes == FITS).any():
+        if not (self._kept.codes == FITS).any():
             self.see_other_uses()
 
     def _decide_by_counts(self, look: BegunLook) -> None:
@@ -117,13 +118,13 @@ class NodeSearch:
 
     def _ask(self, node: Node, row: int, look: BegunLook) -> None:
         allocator, inventory = self._state.allocator, self._state.inventory
-        before, gathered = allocator.work, inventory.gathered
+        before, looked = allocator.work, _looked(inventory)
         self._kept.codes[row] = self._on(node, row)
         self._kept.in_use[row] = UNKNOWN
         look.done[row] = True
         work = allocator.work - before
         look.steps -= max(0, work - _FEW_STEPS)
-        inventory.turn.spend(steps=_EACH + work, devices=3 * (inventory.gathered - gathered))
+        inventory.turn.spend(steps=_EACH + work, devices=_looked(inventory) - looked)
 
     def see_other_uses(self) -> None:
         """Where claims cannot be allocated, whether GPUs are in use otherwise, for the reasons."""
@@ -160,6 +161,11 @@ class NodeSearch:
             raise
         except AllocationError:
             return None
+
+
+def _looked(inventory: DeviceInventory) -> int:
+    """Devices that nodes were asked about, and what putting them together took."""
+    return inventory.gathered + 2 * inventory.answers.asked
 
 
 def _is_one_device(claims: Sequence[ResourceClaim]) -> bool:
