@@ -17,6 +17,7 @@ from fairlead.engine import events
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.gangs.api import GangKind
 from fairlead.kube.http.client import Client
+from fairlead.kube.kueue_workloads import QUEUE_NAME, WORKLOADS
 from fairlead.kube.owner_kinds import OWNER_KINDS, owner_paths
 from fairlead.model.gpus import FAIRLEAD, GpuRequest
 from fairlead.model.pods import Pod
@@ -48,6 +49,17 @@ def kinds(control_plane: ControlPlane) -> Iterator[None]:
     yield
     for each in definitions:
         gang_crds.uninstall_kind(control_plane, each)
+
+
+@pytest.fixture
+def workloads(control_plane: ControlPlane) -> Iterator[None]:
+    kind = GangKind(
+        WORKLOADS.group, WORKLOADS.versions[-1:], WORKLOADS.plural, WORKLOADS.kind,
+        remedy="", has_status_subresource=False,
+    )  # fmt: skip
+    gang_crds.install_kind(control_plane, kind)
+    yield
+    gang_crds.uninstall_kind(control_plane, kind)
 
 
 def _create(plane: ControlPlane, namespace: str, kind: str, name: str, **fields: Any) -> dict:
@@ -118,6 +130,39 @@ def test_deadlines_are_read_up_the_chain_of_controllers(
     assert ray_seen.started == STARTED
 
 
+@pytest.mark.usefixtures("workloads")
+def test_what_kueue_allows_a_job_counts_less_what_it_ran_before(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    template = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+    job = {
+        "metadata": {"name": "train", "labels": {QUEUE_NAME: "team"}},
+        "spec": {"suspend": True, "template": {"spec": template}},
+    }
+    code, made = control_plane.api("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
+    assert code == 201, made
+    version = f"{WORKLOADS.group}/{WORKLOADS.versions[-1]}"
+    admitted = {"type": "Admitted", "status": "True", "lastTransitionTime": STARTED}
+    workload = {
+        "apiVersion": version,
+        "kind": "Workload",
+        "metadata": {
+            "name": "job-train-1a2b3",
+            "labels": {"kueue.x-k8s.io/job-uid": made["metadata"]["uid"]},
+        },
+        "spec": {"maximumExecutionTimeSeconds": 3600},
+        "status": {"conditions": [admitted], "accumulatedPastExexcutionTimeSeconds": 600},
+    }
+    path = f"/apis/{version}/namespaces/{namespace}/workloads"
+    code, answer = control_plane.api("POST", path, workload)
+    assert code == 201, answer
+    gpus = GpuRequest(1, whole=True, dialect=FAIRLEAD)
+    pod = replace(a_pod("p", gpu_request=gpus, controller="Job/train"), namespace=namespace)
+    (found,) = _read(control_plane, [pod]).values()
+    assert found.run_time == RunTime(None, 3000.0, "kueue Workload")
+    assert found.started == STARTED
+
+
 def _deep(version: str, kind: str, name: str) -> bytes:
     """An object with more levels than a decoder follows; the API server takes 10,000."""
     head = json.dumps({"apiVersion": version, "kind": kind, "metadata": {"name": name}})
@@ -164,5 +209,5 @@ def test_the_chart_grants_what_is_read() -> None:
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
-    read = {(kind.group, kind.plural) for kind in OWNER_KINDS.values()}
+    read = {(kind.group, kind.plural) for kind in (*OWNER_KINDS.values(), WORKLOADS)}
     assert granted == read - {("batch", "jobs")}

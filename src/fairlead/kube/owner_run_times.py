@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from fairlead.kube.kueue_workloads import QUEUE_NAME
 from fairlead.kube.run_times import read_run_time
 from fairlead.model.consolidation import time_of
 from fairlead.model.run_times import DEADLINE, JOB_DEADLINE, POD_DEADLINE, RunTime
@@ -17,6 +18,7 @@ class _Owner(msgspec.Struct):
 
 
 class _Meta(msgspec.Struct, rename="camel"):
+    uid: str = ""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[_Owner] | None = None
@@ -53,6 +55,8 @@ class OwnerSaid:
     #: When it started, which its deadline counts from; empty: unknown.
     started: str = ""
     controller: tuple[str, str] = ("", "")
+    #: Its uid, if Kueue admits it.
+    kueue_uid: str = ""
 
 
 def read_owner(raw: bytes, kind: str = "Job") -> OwnerSaid:
@@ -67,7 +71,8 @@ def read_owner(raw: bytes, kind: str = "Job") -> OwnerSaid:
         found = replace(found, source=found.source.replace(POD_DEADLINE, source))
     owners = (each for each in job.metadata.owner_references or () if each.controller)
     above = next(((each.kind, each.name) for each in owners), ("", ""))
-    return OwnerSaid(found, job.status.start_time or "", above)
+    uid = job.metadata.uid if QUEUE_NAME in (job.metadata.labels or ()) else ""
+    return OwnerSaid(found, job.status.start_time or "", above, uid)
 
 
 def run_time_of_chain(owners: Sequence[OwnerSaid]) -> tuple[RunTime | None, str]:

@@ -51,7 +51,7 @@ def what_if(
     ] = None,
     profile: Annotated[str, typer.Option(help="Place all pods by this built-in profile.")] = "",
     backfill: Annotated[
-        str, typer.Option(help="Plan starts by this mode: none, easy or conservative.")
+        str, typer.Option(help="Plan starts by this mode: none, easy, conservative or short-first.")
     ] = "",
     within: Annotated[str, typer.Option(help="How far to look ahead.")] = "24h",
     unknown: Annotated[

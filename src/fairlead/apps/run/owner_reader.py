@@ -7,7 +7,7 @@ controller is read as well, such as the RayJob of a RayCluster.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 
 from fairlead.engine import events
@@ -15,6 +15,7 @@ from fairlead.engine.owner_run_times import MOST_OWNERS, owner_key
 from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.reply import UNREADABLE
+from fairlead.kube.kueue_workloads import read_workloads, workload_paths
 from fairlead.kube.owner_kinds import OWNER_KINDS, owner_paths
 from fairlead.kube.owner_run_times import OwnerSaid, read_owner, run_time_of_chain
 from fairlead.model.pods import Pod
@@ -74,17 +75,26 @@ class OwnerReader:
         kind, _, name = pod.controller.partition("/")
         found: list[OwnerSaid] = []
         while name and len(found) < _MOST_ABOVE:
-            body = await self._get(pod.namespace, kind, name)
+            body = await self._get(owner_paths(pod.namespace, kind, name))
             if body is None:
                 break
-            found.append(read_owner(body, kind))
-            kind, name = found[-1].controller
+            said = read_owner(body, kind)
+            found.append(said)
+            if said.kueue_uid:
+                found += await self._workload(pod.namespace, said.kueue_uid)
+            kind, name = said.controller
         if found:
             self._feed(events.OwnerRunTimeSeen(owner_key(pod), *run_time_of_chain(found)))
 
-    async def _get(self, namespace: str, kind: str, name: str) -> bytes | None:
+    async def _workload(self, namespace: str, uid: str) -> list[OwnerSaid]:
+        """What Kueue knows about the job."""
+        body = await self._get(workload_paths(namespace, uid))
+        found = None if body is None else read_workloads(body)
+        return [] if found is None else [OwnerSaid(*found)]
+
+    async def _get(self, paths: Sequence[str]) -> bytes | None:
         """None: it is of no kind that is read, or cannot be."""
-        for path in owner_paths(namespace, kind, name):
+        for path in paths:
             reply = await self._client.request("GET", path, timeout_s=_TIMEOUT_S)
             if reply.status == 200:
                 return reply.body
