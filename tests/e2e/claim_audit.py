@@ -67,7 +67,9 @@ def _claims_of(pod: Object) -> list[str]:
     made = {each["name"]: each.get("resourceClaimName")
             for each in pod.get("status", {}).get("resourceClaimStatuses", [])}  # fmt: skip
     entries: list[dict[str, Any]] = pod["spec"].get("resourceClaims", [])
-    return [each.get("resourceClaimName") or made[each["name"]] for each in entries]
+    extended = pod.get("status", {}).get("extendedResourceClaimStatus")
+    special = [extended["resourceClaimName"]] if extended else []
+    return [*(each.get("resourceClaimName") or made[each["name"]] for each in entries), *special]
 
 
 def _prepared_once(claims: dict[str, Object]) -> None:

@@ -198,12 +198,14 @@ def test_claims_need_only_the_rights_of_their_own_role(
     release.install({"webhook": {"enabled": False}})
     (node,) = plane.create_nodes(1)
     pods, dra = Pods(plane, "default"), DraObjects(plane, "default")
-    dra.a_slice(node, [device("gpu-0")])
-    dra.a_claim("c", claim_spec(exactly(dra.a_class("gpu.example.com"))))
+    dra.a_slice(node, [device("gpu-0"), device("gpu-1")])
+    device_class = dra.a_class("gpu.example.com", extendedResourceName="nvidia.com/gpu")
+    dra.a_claim("c", claim_spec(exactly(device_class)))
 
     with release.scheduler():
         pods.create("p", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
-        pods.wait_bound("p")
+        pods.create("plain", gpus=1)
+        pods.wait_bound("p", "plain")
 
     group, used = "resource.k8s.io", audited.used(SCHEDULER)
     assert audited.refused(SCHEDULER) == []
@@ -211,6 +213,7 @@ def test_claims_need_only_the_rights_of_their_own_role(
     assert {
         (group, "resourceslices", "watch"),
         (group, "resourceclaims", "patch"),
+        (group, "resourceclaims", "create"),
         (group, "resourceclaims/status", "patch"),
     } <= used
 

@@ -10,6 +10,7 @@ import pytest
 
 from claim_scenes import CLASS, SCENES, ClaimScene
 from dra_objects import DRIVER, RESOURCE, DraObjects, Object
+from extended_scenes import EXTENDED_SCENES, ExtendedScene
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
 
@@ -117,6 +118,57 @@ class Stage:
         users = [each["name"] for each in claim.get("status", {}).get("reservedFor", [])]
         return [allocation, users, claim["metadata"].get("finalizers", [])]
 
+    # -- extended resources ------------------------------------------------------------------
+
+    def set_up_extended(self, scene: ExtendedScene) -> None:
+        more = {"extendedResourceName": scene.resource} if scene.resource else {}
+        self.dra.a_class(CLASS, **more)
+        for name, spec in scene.classes.items():
+            self.dra.make(f"{RESOURCE}/deviceclasses", {"metadata": {"name": name}, "spec": spec})
+        for world, (node, devices) in itertools.product(SCHEDULERS, scene.nodes.items()):
+            self._nodes.append(f"{world}-{node}")
+            offered = scene.offered.get(node)
+            labels = {"world": world}
+            self._plane.create_nodes([f"{world}-{node}"], labels=labels, allocatable=offered)
+            if devices:
+                self.dra.a_slice(f"{world}-{node}", devices)
+
+    def play_extended(self, scene: ExtendedScene, world: str) -> None:
+        for number, spec in enumerate(scene.pods):
+            pod = f"{world}-{number}"
+            where = {"scheduler": SCHEDULERS[world], "nodeSelector": {"world": world}}
+            self.pods.create(pod, **where, **spec)
+            is_bound = scene.bound[number] == "y"
+            _ = self.pods.wait_bound(pod) if is_bound else self.pods.wait_refused(pod)
+
+    def extended_ends(self, scene: ExtendedScene, world: str) -> list[Object]:
+        return [self._extended_end(f"{world}-{number}", world) for number in range(len(scene.pods))]
+
+    def _extended_end(self, name: str, world: str) -> Object:
+        pod, condition = self.pods.get(name), self.pods.condition(name)
+        uid = pod["metadata"]["uid"]
+        claims = [
+            each
+            for each in self.dra.all_claims()
+            if any(owner["uid"] == uid for owner in each["metadata"].get("ownerReferences", []))
+        ]
+        found = {
+            "node": self.pods.node(name),
+            "reason": condition.get("reason", ""),
+            "message": condition.get("message", ""),
+            "status": pod["status"].get("extendedResourceClaimStatus"),
+            "claims": [self._made(claim) for claim in claims],
+        }
+        text = json.dumps(found).replace(world, "W").replace(uid, "UID")
+        for claim in claims:
+            text = text.replace(claim["metadata"]["name"].replace(world, "W"), "CLAIM")
+        return json.loads(text)
+
+    def _made(self, claim: Object) -> Object:
+        kept = ("annotations", "generateName", "ownerReferences")
+        shown = {"spec": claim["spec"], "status": self._shown(claim["metadata"]["name"])}
+        return shown | {key: claim["metadata"].get(key) for key in kept}
+
     def remove(self) -> None:
         for name in self.pods.nodes():
             self.pods.delete(name)
@@ -143,3 +195,17 @@ def test_node_devices_and_words_are_kube_schedulers(stage: Stage, name: str) -> 
     with suppress(AssertionError):
         eventually(lambda: stage.ends(scene, "ours") == stage.ends(scene, "theirs"))
     assert stage.ends(scene, "ours") == stage.ends(scene, "theirs")
+
+
+@pytest.mark.parametrize("name", EXTENDED_SCENES)
+def test_extended_resources_are_served_as_by_kube_scheduler(stage: Stage, name: str) -> None:
+    """Node, claim, devices, status of the pod and words."""
+    scene = EXTENDED_SCENES[name]
+    stage.set_up_extended(scene)
+    for world in SCHEDULERS:
+        stage.play_extended(scene, world)
+    with suppress(AssertionError):
+        eventually(
+            lambda: stage.extended_ends(scene, "ours") == stage.extended_ends(scene, "theirs")
+        )
+    assert stage.extended_ends(scene, "ours") == stage.extended_ends(scene, "theirs")

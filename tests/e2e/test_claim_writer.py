@@ -22,6 +22,7 @@ from fairlead.kube.writes import claim_settlement
 from fairlead.kube.writes.claim_writer import ClaimWriter
 from fairlead.kube.writes.device_readiness import DeviceReadiness
 from fairlead.kube.writes.preparer import PrepareOutcome, Preparer
+from fairlead.kube.writes.special_claims import SpecialClaims
 from fairlead.model.claims import AllocatedDevice, Allocation, ResourceClaim
 from fairlead.model.pods import NodeTerm, Pod
 from fairlead.model.selectors import Requirement
@@ -63,7 +64,8 @@ class Bench:
         self.shown: dict[str, ResourceClaim] = {}
         self.announced: list[AnnounceNotice] = []
         readiness = DeviceReadiness(self.shown.get, self.announced.append)
-        self.writer = ClaimWriter(client, self.seen.append, lambda: NOW_S, readiness)
+        special = SpecialClaims(client, self.shown.get)
+        self.writer = ClaimWriter(client, self.seen.append, lambda: NOW_S, readiness, special)
         self.preparer = Preparer(self.outcomes.put_nowait, {ClaimStep: self.writer})
 
     async def outcome(self) -> PrepareOutcome:

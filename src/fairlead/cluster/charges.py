@@ -86,7 +86,7 @@ class Charges:
         """After a resize other amounts are held than were requested."""
         asked = held.pod.request.gpu_request
         if asked is None:
-            return WHOLE * dict(held.amounts).get(GPUS, 0)
+            return WHOLE * held.pod.request.amount(GPUS)
         return milli_of_request(asked, self._smallest_mib(asked) if asked.memory_mib else 0)
 
     def _smallest_mib(self, asked: GpuRequest) -> int:

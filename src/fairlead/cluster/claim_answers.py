@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.arrays import NodeMask, Rows
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.changes import ANYWHERE, NEVER, ChangeLog, Mark
 from fairlead.model.claim_uses import ClaimUse
@@ -16,7 +16,7 @@ UNKNOWN = -1
 #: Sets of claims whose answers are kept.
 _MOST_KEPT = 64
 #: What answers depend on.
-READS = Aspect.CLAIMS | Aspect.DEVICES | Aspect.LABELS
+READS = Aspect.CLAIMS | Aspect.DEVICES | Aspect.LABELS | Aspect.ALLOCATABLE
 _CHANGES = int(READS | Aspect.PRESENCE)
 #: Looking at all nodes again, since something changed for all, counts for so many steps.
 _STEPS_OF_RESTART = 5000
@@ -67,6 +67,11 @@ class ClaimAnswers:
         changed = changes.since(self.in_use_mark)
         self.in_use_mark = changes.mark
         rows = slice(None) if changed is None else [row for row in changed if row != ANYWHERE]
+        self.in_use[rows] = UNKNOWN
+
+    def take(self, part: "ClaimAnswers", rows: Rows) -> None:
+        """What was found for these rows on their own."""
+        self.codes[rows], self.earliness[rows] = part.codes[rows], part.earliness[rows]
         self.in_use[rows] = UNKNOWN
 
 

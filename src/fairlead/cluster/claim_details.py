@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from fairlead.claims.errors import AllocationError
 from fairlead.claims.pools import DeviceCandidate
 from fairlead.claims.requests import Preparation, WantedDevices
-from fairlead.cluster.claim_outlook import claims_of, unallocated
+from fairlead.cluster.claim_outlook import claims_on, unallocated
 from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.claim_uses import ClaimUse
@@ -21,7 +21,7 @@ def claim_details(uses: tuple[ClaimUse, ...], node: Nodes) -> Iterator[str]:
     """About the one node given, and each request of the claims that are to be allocated."""
     state = node.claims
     (there,) = node.objects()
-    claims = unallocated(claims_of(uses, state) or [], state)
+    claims = unallocated(claims_on(uses, node) or [], state)
     if there is None:
         return
     preparation = _preparation(there, state)

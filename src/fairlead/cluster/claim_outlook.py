@@ -9,13 +9,29 @@ import numpy as np
 
 from fairlead.claims.errors import AllocationError, InvalidPools
 from fairlead.cluster.arrays import NodeMask, PerNode
-from fairlead.cluster.claim_answers import UNKNOWN, AnswerCodes
-from fairlead.cluster.claim_search import AWAY, CANNOT, FITS, NodeSearch, early
+from fairlead.cluster.claim_answers import UNKNOWN, AnswerCodes, ClaimAnswers
+from fairlead.cluster.claim_search import (
+    AWAY,
+    CANNOT,
+    FITS,
+    LEFTOVER,
+    UNFIT,
+    NodeSearch,
+    early,
+)
 from fairlead.cluster.device_claims import ClaimWrite, DeviceClaims
+from fairlead.cluster.extended_claims import (
+    claim_of_part,
+    mappings,
+    parts_of,
+    special_claim,
+    unfit,
+)
 from fairlead.cluster.node_terms import any_term
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.claims import Allocation, ResourceClaim
+from fairlead.model.extended import UNNAMED, ExtendedUse, extended_use
 
 #: Characters of different selectors of a pod, and what each of them counts for besides: they take
 #: a tenth of a second to compile, and all of them are kept.
@@ -29,6 +45,8 @@ def renew(uses: tuple[ClaimUse, ...], nodes: Nodes) -> AnswerCodes:
     claims = claims_of(uses, nodes.claims)
     if claims is None or too_long(claims, nodes.claims):
         kept.codes[rows] = CANNOT
+    elif use := extended_use(uses):
+        _search_with(uses, use, nodes, kept)
     elif asked := unallocated(claims, nodes.claims):
         NodeSearch(kept, nodes, asked).run()
     else:
@@ -38,6 +56,31 @@ def renew(uses: tuple[ClaimUse, ...], nodes: Nodes) -> AnswerCodes:
     found[away & (found == FITS)] = AWAY
     kept.codes[rows] = found
     return found
+
+
+def _search_with(
+    uses: tuple[ClaimUse, ...], use: ExtendedUse, nodes: Nodes, kept: ClaimAnswers
+) -> None:
+    """The same for a pod that needs a claim for extended resources, on some of the nodes."""
+    rows, state = nodes.row_numbers, nodes.claims
+    if use.is_leftover:
+        kept.codes[rows] = LEFTOVER
+        return
+    parts: list[ClaimAnswers] = []
+    for positions, part_use in parts_of(use, nodes):
+        some = nodes.at(positions)
+        special = claim_of_part(part_use)
+        claims = [*(claims_of(uses, state) or ()), *([special] if special else ())]
+        if asked := unallocated(claims, state):
+            part = state.answers.of((*uses[:-1], part_use), nodes.all_rows)
+            NodeSearch(part, some, asked).run()
+            parts.append(part)
+            kept.take(part, some.row_numbers)
+        else:
+            kept.codes[some.row_numbers] = FITS
+    kept.codes[rows[unfit(use, nodes)]] = UNFIT
+    for part in parts if nodes.whole else ():
+        part.begun = None
 
 
 def told(uses: tuple[ClaimUse, ...], nodes: Nodes) -> AnswerCodes:
@@ -65,6 +108,8 @@ def claims_of(
     """The claims; None if one of them cannot be used on any node."""
     found: list[ResourceClaim] = []
     for use in uses:
+        if isinstance(use, ExtendedUse):
+            continue
         claim = state.claim_of(use)
         if claim is None or state.problem_with(use):
             return None
@@ -73,6 +118,13 @@ def claims_of(
             return None
         found.append(claim)
     return found
+
+
+def claims_on(uses: tuple[ClaimUse, ...], node: Nodes) -> list[ResourceClaim] | None:
+    """The same, with the claim that is made for extended resources on the one node given."""
+    claims, use = claims_of(uses, node.claims), extended_use(uses)
+    special = special_claim(use, node) if use is not None else None
+    return claims if claims is None or special is None else [*claims, special]
 
 
 def too_long(claims: Sequence[ResourceClaim], state: DeviceClaims) -> str:
@@ -149,7 +201,7 @@ def alternatives(uses: tuple[ClaimUse, ...], nodes: Nodes, left: NodeMask) -> Pe
 
 def failure(uses: tuple[ClaimUse, ...], node: Nodes) -> str:
     """Why the search failed on the one node given, with the names of the claims."""
-    claims = claims_of(uses, node.claims)
+    claims = claims_on(uses, node)
     (there,) = node.objects()
     if claims is None or there is None:
         return ""
@@ -166,14 +218,18 @@ def failure(uses: tuple[ClaimUse, ...], node: Nodes) -> str:
 def plan(uses: tuple[ClaimUse, ...], node: Nodes) -> tuple[ClaimWrite, ...]:
     """What is to be written for the one node given, which allows the claims."""
     state = node.claims
-    claims = claims_of(uses, state) or []
+    claims, use = claims_on(uses, node) or [], extended_use(uses)
     (there,) = node.objects()
     asked = unallocated(claims, state)
     found = state.allocate(there, asked) if asked and there else ()
     new = {claim.key: each for claim, each in zip(asked, found or (), strict=True)}
     each_once = {claim.key: claim for claim in claims}
     return tuple(
-        ClaimWrite(claim, new.get(claim.key) or _decided(claim, state))
+        ClaimWrite(
+            claim,
+            new.get(claim.key) or _decided(claim, state),
+            mappings(use, node) if use and claim.name == UNNAMED else (),
+        )
         for claim in each_once.values()
     )
 

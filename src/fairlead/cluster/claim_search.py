@@ -22,7 +22,7 @@ NO, YES = 1, 2
 #: Alternatives of a request, at most.
 MOST_ALTERNATIVES = 8
 #: What is found for a node.
-FITS, CANNOT, INVALID, AWAY, FAILED = range(5)
+FITS, CANNOT, INVALID, AWAY, FAILED, LEFTOVER, UNFIT = range(7)
 #: So many nodes are asked at once that one pass over all devices is worth it.
 _MANY = 16
 #: Steps on each node that count for nothing, and steps beyond them, on all nodes together: after

@@ -19,6 +19,7 @@ from fairlead.cluster.default_selectors import DefaultSelectors
 from fairlead.cluster.device_claims import ClaimWrite
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.eviction_rule import EvictionRule
+from fairlead.cluster.extended_claims import as_bound, gets_devices, without_gpus
 from fairlead.cluster.gang_units import GangUnits
 from fairlead.cluster.holdings import Holding, granted, holds_the_same
 from fairlead.cluster.improvements import Improvements
@@ -441,13 +442,18 @@ class Cluster:
     def holding(self, pod: Pod, node: str, grant: Grant | None) -> Holding:
         """What a pod that holds nothing yet would hold on its way to the node."""
         assert pod.uid not in self.holdings, f"{pod.key} already holds something"
-        return Holding.of(pod, node, assumed=True, grant=grant)
+        held = Holding.of(pod, node, assumed=True, grant=grant)
+        if pod.request.claims and gets_devices(pod.request.claims, self.node_named(node)):
+            return without_gpus(held)
+        return held
 
     def confirm(self, pod: Pod) -> None:
         """The API server shows the pod on its node."""
         held = self.holdings.get(pod.uid)
         if held is not None and not held.assumed and held.pod.counted != pod.counted:
             pod = replace(pod, counted=held.pod.counted)  # as it was bound, whatever it says later
+        if pod.gpus_by_claim or (held is not None and held.by_claim):
+            pod = as_bound(pod, held)
         grant = granted(pod, held)
         if held is not None and holds_the_same(held, pod, grant):
             self._relabel(held, pod)
@@ -455,7 +461,7 @@ class Cluster:
             return
         self.remove(pod.uid)
         now = Holding.of(pod, pod.node, assumed=False)
-        now.grant = grant
+        now.grant, now.by_claim = grant, pod.gpus_by_claim
         if held is not None:
             now.tenant = held.tenant
             now.shared = held.shared if held.node == pod.node else ()

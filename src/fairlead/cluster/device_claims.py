@@ -11,16 +11,19 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
+from fairlead.claims.extended import RequestMapping
 from fairlead.claims.inventory import DeviceInventory
 from fairlead.claims.pools import PoolKey
 from fairlead.claims.usage import DeviceUsage
 from fairlead.cluster.changes import ChangeLog
 from fairlead.cluster.claim_answers import KeptAnswers
 from fairlead.cluster.device_taints import tainted, taints_part
+from fairlead.cluster.extended_classes import ExtendedClasses, in_flight_uid
 from fairlead.cluster.grouped import Grouped
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.claims import AllocatedDevice, Allocation, ClaimObject, ResourceClaim
 from fairlead.model.devices import DeviceClass, DeviceTaintRule, ResourceSlice
+from fairlead.model.extended import ExtendedUse
 from fairlead.model.nodes import Node
 
 if TYPE_CHECKING:
@@ -50,6 +53,8 @@ class ClaimWrite:
     claim: ResourceClaim
     #: None: it is allocated already, and is only reserved for the pod.
     allocation: Allocation | None = None
+    #: Of a claim that is to be made for extended resources of the pod.
+    mappings: tuple[RequestMapping, ...] = ()
 
 
 @dataclass(slots=True)
@@ -83,6 +88,7 @@ class DeviceClaims:
     def __init__(self) -> None:
         self.claims: dict[str, ResourceClaim] = {}
         self.classes: dict[str, DeviceClass] = {}
+        self.extended = ExtendedClasses(self.classes)
         #: What drivers publish, with the taints of rules.
         self.inventory = DeviceInventory()
         #: What claims hold of it.
@@ -107,6 +113,8 @@ class DeviceClaims:
         #: Of these, what the API server shows.
         self._observed: dict[str, tuple[AllocatedDevice, ...]] = {}
         self._in_flight: dict[str, InFlightAllocation] = {}
+        #: Uids of claims that were made for extended resources, by what stood for them before.
+        self._made: dict[str, str] = {}
         #: Claims as pods that ask for the same see them, by uid; only of those not allocated.
         self._alike: dict[str, SettledUse] = {}
 
@@ -117,6 +125,8 @@ class DeviceClaims:
 
     def problem_with(self, use: ClaimUse) -> str:
         """Why no pod can use the claim at the moment, in kube-scheduler's words."""
+        if isinstance(use, ExtendedUse):
+            return ""
         claim = self.claim_of(use)
         if claim is None and not use.key:
             return f'pod "{use.pod}": ResourceClaim not created yet'
@@ -146,6 +156,8 @@ class DeviceClaims:
         return tuple(self._settled(use, distinct) for use in uses)
 
     def _settled(self, use: ClaimUse, distinct: bool) -> ClaimUse:
+        if isinstance(use, ExtendedUse):
+            return self.extended.settled(use)
         claim = self.claims.get(use.key)
         if claim is None:
             return use
@@ -200,6 +212,7 @@ class DeviceClaims:
                     self._publish(seen)
                 return ClaimChange(seen=changed)
             case DeviceClass():
+                self.extended.put(self.classes.get(seen.name), seen)
                 return ClaimChange(seen=_put(self.classes, seen.name, seen))
             case DeviceTaintRule():
                 before = self._taint_rules.get(seen.name)
@@ -218,6 +231,7 @@ class DeviceClaims:
                 if claim is None or claim.uid != gone.uid:
                     return NO_CHANGE
                 del self.claims[gone.key]
+                self.extended.put_claim(claim, None)
                 return self._observe(gone.uid, None)
             case ResourceSlice():
                 part = self._slices.pop(gone.name, None)
@@ -225,7 +239,9 @@ class DeviceClaims:
                 self.inventory.remove(gone.name)
                 return ClaimChange(seen=part is not None)
             case DeviceClass():
-                return ClaimChange(seen=self.classes.pop(gone.name, None) is not None)
+                known_class = self.classes.pop(gone.name, None)
+                self.extended.put(known_class, None)
+                return ClaimChange(seen=known_class is not None)
             case DeviceTaintRule():
                 known = self._taint_rules.pop(gone.name, None)
                 self._taint_again(known)
@@ -241,11 +257,22 @@ class DeviceClaims:
             self.claims[seen.key] = seen
             return NO_CHANGE
         self.claims[seen.key] = seen
+        self.extended.put_claim(known, seen)
+        if seen.for_extended_resources:
+            self._made_known(seen)
         before = NO_CHANGE
         if known is not None and known.uid != seen.uid:
             before = self._observe(known.uid, None)
         now = self._observe(seen.uid, seen.allocation)
         return ClaimChange(seen=True, freed=(*before.freed, *now.freed), taken=now.taken)
+
+    def _made_known(self, claim: ResourceClaim) -> None:
+        """What was decided for the extended resources of its pod is in flight for the claim."""
+        stand_in = in_flight_uid(claim.owner)
+        if stand_in in self._in_flight and claim.uid not in self._in_flight:
+            self._made[stand_in] = claim.uid
+            self._in_flight[claim.uid] = self._in_flight.pop(stand_in)
+            self.held[claim.uid] = self.held.pop(stand_in, ())
 
     def _observe(self, uid: str, allocation: Allocation | None) -> ClaimChange:
         if allocation is None:
@@ -332,13 +359,14 @@ class DeviceClaims:
         """A pod relies on them no more: what the API server has shown counts."""
         freed: list[AllocatedDevice] = []
         for claim, _ in _allocated(writes):
-            found = self._in_flight.get(claim.uid)
+            uid = self._made.pop(claim.uid, claim.uid)
+            found = self._in_flight.get(uid)
             if found is None:
                 continue
             found.pods -= 1
             if not found.pods:
-                del self._in_flight[claim.uid]
-                freed += self._hold(claim.uid).freed
+                del self._in_flight[uid]
+                freed += self._hold(uid).freed
         return ClaimChange(seen=True, freed=tuple(freed))
 
     def commit(self, writes: Iterable[ClaimWrite]) -> None:

@@ -45,6 +45,8 @@ class Holding:
     grant: Grant | None = None
     #: What it has together with other pods: it is free when the last of them is gone.
     shared: tuple[tuple[Holder, Grant], ...] = ()
+    #: Its GPUs are devices of a claim that was made for it, and not counted here.
+    by_claim: bool = False
     #: The tenant that it is counted for, which no edit of the pod changes; None: not known yet.
     tenant: str | None = None
 

@@ -13,6 +13,7 @@ from fairlead.cluster import claiming, reserving
 from fairlead.cluster.aspects import NOTHING
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.demand import Demand
+from fairlead.cluster.extended_classes import with_classes
 from fairlead.cluster.holdings import Holding
 from fairlead.cluster.named_readings import carry_feeds, put_named_reading
 from fairlead.engine import events, releases, reservations, start_dumps
@@ -28,6 +29,7 @@ from fairlead.engine.consolidation.planning import Planning
 from fairlead.engine.counted import CountedResources
 from fairlead.engine.edits import edit_of, misspelling_of, queue_edit_of, time_problems_of
 from fairlead.engine.evictions import Evictions
+from fairlead.engine.extended_resources import ExtendedResources
 from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.engine.gang_outlook import GangOutlook
 from fairlead.engine.gangs import Gangs, member_of
@@ -194,6 +196,7 @@ class Engine:
         )
         #: Pods that are not tried before their resource claims can be used.
         self._claim_gates = ClaimGates(self.cluster, self.queue, self._put)
+        self._extended = ExtendedResources(self.cluster, self.queue, self._put)
         #: Which moves would let a waiting unit start.
         self.planning = Planning(
             self.cluster, self.queue, self._placements, self._requeuer, self.queues
@@ -334,11 +337,14 @@ class Engine:
             case events.StorageGone(gone):
                 self.cluster.remove_storage(gone)
             case events.ClaimObjectSeen(claim_object):
+                self._extended.before(claim_object)
                 if claiming.put(self.cluster, claim_object):
                     self._claim_gates.seen(claim_object, now)
+                    self._extended.seen(claim_object, now)
             case events.ClaimObjectGone(claim_object):
                 claiming.remove(self.cluster, claim_object)
                 self._claim_gates.seen(claim_object, now)
+                self._extended.seen(claim_object, now)
             case events.Prepared(uid):
                 return self._prepared(uid, now)
             case events.PrepareFailed(uid, message):
@@ -526,6 +532,8 @@ class Engine:
             return self._finished(pod, now)
         if pod.node:
             return self._see_bound(pod, now)
+        if pod.request.extended and self.cluster.claims.classes:
+            pod = with_classes(pod, self.cluster.claims.extended)
         if (entry := self.in_flight.entry_of(pod.uid)) is not None:
             entry.unit.put(pod)
         elif not self._is_on_its_way(pod.uid):

@@ -173,6 +173,8 @@ class GangAdmissions:
 def shortage(cluster: Cluster, spec: GangSpec, free: dict[str, int]) -> str:
     """What it needs more of than is free on all nodes together; `free` is a memory of sums."""
     for name, needed in spec.least_resources:
+        if cluster.claims.classes and cluster.claims.extended.class_of(name):
+            continue  # devices of a class may stand in for it
         if name not in free:
             free[name] = _free(cluster, name)
         if needed > free[name]:

@@ -17,7 +17,7 @@ from fairlead.kube.dialects.fairlead import MEMORY_LIMIT, SHARE, VISIBLE
 from fairlead.kube.gangs.api import PodWords
 from fairlead.kube.gangs.registry import ALL, GangDialects
 from fairlead.kube.limits import beyond_limits, within_limits
-from fairlead.kube.pod_claims import read_pod_claims
+from fairlead.kube.pod_claims import read_pod_claims, serves_gpus
 from fairlead.kube.pod_loads import read_load
 from fairlead.kube.pod_selectors import OWNERS
 from fairlead.kube.pod_volumes import PodVolume, read_volumes
@@ -142,6 +142,7 @@ class _PodStatus(msgspec.Struct, rename="camel", gc=False):
     resources: Raw = Raw()
     allocated_resources: Raw = Raw()
     resource_claim_statuses: Raw = Raw()
+    extended_resource_claim_status: Raw = Raw()
 
 
 class _Pod(msgspec.Struct, rename="camel", gc=False):
@@ -287,6 +288,8 @@ def decode_pod(
         images=images,
         containers=len(images if behaviour.counts_image_volumes else containers),
         grant=grant,
+        gpus_by_claim=bool(spec.node_name)
+        and serves_gpus(bytes(status.extended_resource_claim_status)),
         edited=edited,
         misspelt="" if spec.node_name or not meta.annotations else misspelt(meta.annotations),
         uninjected=not spec.node_name

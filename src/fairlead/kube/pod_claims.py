@@ -2,8 +2,10 @@
 
 import msgspec
 
+from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.errors import FairleadError
+from fairlead.model.nodes import GPU
 
 
 class _Entry(msgspec.Struct, rename="camel", gc=False):
@@ -18,6 +20,15 @@ class _EntryStatus(msgspec.Struct, rename="camel", gc=False):
     resource_claim_name: str | None = None
 
 
+class _Mapping(msgspec.Struct, rename="camel", gc=False):
+    resource_name: str = ""
+
+
+class _ExtendedStatus(msgspec.Struct, rename="camel", gc=False):
+    request_mappings: list[_Mapping] | None = None
+
+
+_extended = msgspec.json.Decoder(_ExtendedStatus | None)
 _entries = msgspec.json.Decoder(list[_Entry] | None)
 _statuses = msgspec.json.Decoder(list[_EntryStatus] | None)
 
@@ -39,3 +50,15 @@ def read_pod_claims(
             key = f"{namespace}/{status.resource_claim_name}"
             found.append(ClaimUse(entry.name, key, f"{namespace}/{name}", uid))
     return tuple(found)
+
+
+def serves_gpus(extended: bytes) -> bool:
+    """Whether a claim has the GPUs of a bound pod, as its `extendedResourceClaimStatus` says."""
+    if not extended:
+        return False
+    try:
+        status = _extended.decode(extended)
+    except UNREADABLE:
+        return False  # its GPUs are counted as those of a device plugin
+    mappings = (status.request_mappings if status else None) or ()
+    return any(each.resource_name == GPU for each in mappings)

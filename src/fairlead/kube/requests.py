@@ -12,6 +12,7 @@ from fairlead.kube.capacity_terms import read_capacity_terms
 from fairlead.kube.node_rules import read_node_rule
 from fairlead.model import resources
 from fairlead.model.errors import FairleadError
+from fairlead.model.extended import ContainerAsk, may_have_class
 from fairlead.model.gpus import GpuRequest
 from fairlead.model.pods import (
     ANY_ADDRESS,
@@ -185,7 +186,27 @@ def read_request(parts: RequestParts) -> PodRequest:
         volumes=parts.volumes,
         capacity=read_capacity_terms(parts.capacity, bound=parts.bound) if parts.capacity else None,
         node_rule=read_node_rule(parts.node_rule) if parts.node_rule and not parts.bound else "",
+        extended=_extended(parts, pod_resources),
     )
+
+
+def _extended(
+    parts: RequestParts, pod_resources: resources.PodResources
+) -> tuple[ContainerAsk, ...]:  # fmt: skip
+    """The containers that ask for extended resources."""
+    asked = [*pod_resources.init, *pod_resources.containers]
+    found = []
+    for index, part in enumerate((*parts.init, *parts.containers)):
+        names = sorted(asked[index].requests)
+        mine = (
+            (name, place, asked[index].requests[name])
+            for place, name in enumerate(names)
+            if may_have_class(name)
+        )
+        if extended := tuple(each for each in mine if each[2]):
+            is_brief = index < len(parts.init) and not part.sidecar
+            found.append(ContainerAsk(part.name, index, is_brief, extended))
+    return tuple(found)
 
 
 def _asking(parts: RequestParts, pod_resources: resources.PodResources) -> dialects.GpuSpec:

@@ -170,6 +170,8 @@ class DeviceClass:
     configs: tuple[OpaqueConfig, ...] = ()
     #: Pods that ask for this resource get devices of the class.
     extended_resource: str = ""
+    #: As the API server writes times: of classes with the same resource, the newest counts.
+    created: str = ""
     uid: str = ""
     version: str = field(default="", compare=False)
     #: Why it cannot be used, in one sentence.

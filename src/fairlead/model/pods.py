@@ -9,6 +9,7 @@ from typing import NamedTuple
 from fairlead.model.capacity_types import CapacityTerms
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.counted import CountedAsk
+from fairlead.model.extended import ContainerAsk
 from fairlead.model.gangs import Membership
 from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.loads import PodLoad
@@ -155,6 +156,9 @@ class PodRequest:
     labels: tuple[tuple[str, str], ...] = ()
     #: Labels and annotations that a plugin of the profile declared it reads.
     pod_keys: tuple[tuple[str, str], ...] = ()
+    #: Which containers ask for extended resources. The sums are in `resources`: only a claim that
+    #: is made for the pod needs to know more, and takes it from the pod itself.
+    extended: tuple[ContainerAsk, ...] = field(default=(), compare=False)
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -174,7 +178,7 @@ class PodRequest:
     @cached_property
     def weight_bytes(self) -> int:
         """About how much memory it takes; some requests are megabytes long."""
-        return weigh(*(getattr(self, name) for name in _COMPARED))
+        return weigh(self.extended, *(getattr(self, name) for name in _COMPARED))
 
     def amount(self, resource: str) -> int:
         """How much of one resource is asked for."""
@@ -231,6 +235,8 @@ class Pod:
     usage_scored: tuple[int, int] | None = None
     #: The GPUs that it was given, as its annotations say.
     grant: Grant | None = None
+    #: Of a bound pod: a claim that a scheduler made for it has its GPUs.
+    gpus_by_claim: bool = False
     #: It has a GPU for others: a pod of Fairlead itself.
     reservation: Reservation | None = None
     #: How its annotations differ from that: they were changed after the bind, without effect.

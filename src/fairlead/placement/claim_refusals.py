@@ -10,10 +10,11 @@ from fairlead.cluster.claim_outlook import claims_of, elsewhere, told
 from fairlead.cluster.claim_search import AWAY
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.claims import ResourceClaim
+from fairlead.model.extended import extended_use
 from fairlead.model.pods import Pod
 from fairlead.placement.preempt import NEVER, NOT_HELPFUL
 from fairlead.placement.scope import Scope
-from fairlead.placement.verdicts import FREED, NOT_FREED, Refused, unavailable
+from fairlead.placement.verdicts import DELETED, FREED, NOT_FREED, Refused, unavailable
 from fairlead.placement.views import View
 from fairlead.plugins.dynamic_resources import DynamicResources
 
@@ -28,8 +29,17 @@ def with_claims(
         nodes = refused.nodes
         text = unavailable(nodes, {NOT_HELPFUL: nodes}) if pod.preempts else NEVER
         return replace(refused, no_eviction=text, behaviour=cluster.behaviour)
+    if left := _leftover(pod, cluster):
+        return replace(refused, frees=left, claim_note=DELETED)
     claim = _freed(pod, view, filters, cluster, scope)
     return replace(refused, frees=claim, claim_note=FREED if claim else NOT_FREED)
+
+
+def _leftover(pod: Pod, cluster: Cluster) -> ResourceClaim | None:
+    """A claim that an earlier attempt made for extended resources of the pod."""
+    if extended_use(pod.request.claims) is None:
+        return None
+    return next(iter(cluster.claims.extended.claims_of(pod.key, pod.uid)), None)
 
 
 def _freed(

@@ -7,6 +7,7 @@ import numpy as np
 from fairlead.cluster.arrays import NodeMask, PerNode, Rows
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.pod_room import pod_room
+from fairlead.model.extended import has_class
 from fairlead.model.gpus import WHOLE
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Amounts, Pod, PodRequest
@@ -162,6 +163,8 @@ class GangRoom:
 
 def _gpus_milli(request: PodRequest) -> int:
     ask = request.gpu_request
+    if has_class(request.claims, GPU):
+        return 0  # devices of a class are not counted here
     if ask is None:
         return WHOLE * request.amount(GPU)
     if ask.profile:

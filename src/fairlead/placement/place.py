@@ -10,8 +10,10 @@ import numpy as np
 from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode
 from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.extended_claims import gets_devices
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.errors import FilterFailed, PluginFault
+from fairlead.model.extended import has_class
 from fairlead.model.goals import GoalCount
 from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.pods import Amounts, Pod, PodRequest
@@ -261,7 +263,11 @@ class Placement:
         """The resources of the request that must be free on a node."""
         rules = self.profile.filters
         fit = next((rule for rule in rules if isinstance(rule, NodeResourcesFit)), _COUNTS_ALL)
-        return tuple((name, n) for name, n in request.resources if n > 0 and not fit.ignores(name))
+        return tuple(
+            (name, n)
+            for name, n in request.resources
+            if n > 0 and not fit.ignores(name) and not has_class(request.claims, name)
+        )
 
     def most_copies(self, request: PodRequest, most: int) -> int:
         """How many pods with the request could have nodes, up to `most`; there may be fewer."""
@@ -279,7 +285,7 @@ class Placement:
 
     def _placed(self, view: View, row: int, score: float, pod: Pod) -> Placed:
         node = self._cluster.node_at(row).name
-        if not self.asked_gpus(view):
+        if not self.asked_gpus(view) or self._gets_devices(view, row):
             return Placed(node, score)
         grant = self.grant(view, row, pod)
         if grant is None:
@@ -294,7 +300,7 @@ class Placement:
     def grant(self, view: View, row: int, pod: Pod) -> Grant | None:
         """The GPUs that the pod would get there; none if it asks for none, or there are none."""
         ask = self.asked_gpus(view)
-        if ask is None:
+        if ask is None or self._gets_devices(view, row):
             return None
         if self._cluster.planned_places:
             _, planned = self._cluster.planned_places.get(pod.uid, ("", None))
@@ -306,6 +312,11 @@ class Placement:
         with self._cluster.draft(row) as draft:  # not the GPUs that others wait for
             NodeTrial(pod, view, self.profile, self._cluster).expect(row, draft)
             return self._chosen(view, ask, row, now)
+
+    def _gets_devices(self, view: View, row: int) -> bool:
+        """Whether a claim chooses the GPUs."""
+        node = self._cluster.columns.nodes[row]
+        return view.gets_devices and gets_devices(view.request.claims, node)
 
     def _chosen(
         self, view: View, ask: GpuRequest, row: int, now: Occupied | None = None

@@ -16,6 +16,7 @@ from fairlead.cluster.arrays import NodeMask, PerNode, Rows
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.cluster.priority_sums import AmountsByRow
+from fairlead.model.extended import has_class
 from fairlead.model.gpus import WHOLE
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
@@ -42,8 +43,11 @@ class PodKind:
 
     @property
     def needs(self) -> dict[str, int]:
-        found = {PODS: 1} | {name: n for name, n in self.request.resources if n > 0}
-        ask = self.request.gpu_request
+        uses, resources = self.request.claims, self.request.resources
+        found = {PODS: 1} | {
+            name: n for name, n in resources if n > 0 and not has_class(uses, name)
+        }
+        ask = None if has_class(uses, GPU) else self.request.gpu_request
         if ask is not None and not ask.profile and GPU not in found:
             milli = ask.gpus * (WHOLE if ask.whole else ask.milli)
             found |= {_MILLI: milli} if milli else {}

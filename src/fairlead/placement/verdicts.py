@@ -39,6 +39,7 @@ class PlacementRecord:
 #: What is said about resource claims of a refused pod.
 NO_CLAIMS = "no new claims to deallocate"
 FREED = "deallocation of ResourceClaim completed"
+DELETED = "deletion of ResourceClaim completed"
 NOT_FREED = "still not schedulable"
 
 #: Pods that must leave, by the node that they are on.

@@ -24,6 +24,8 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.columns import ALWAYS
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.errors import PluginFault
+from fairlead.model.extended import has_class
+from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import TriedEviction
@@ -62,6 +64,8 @@ class View:
         self.request = request
         #: What it asks of GPUs, if the profile chooses them.
         self.chosen_gpus = profile.chosen_gpus(request.gpu_request)
+        #: Devices of a class are its GPUs on nodes where no device plugin offers any.
+        self.gets_devices = bool(request.claims) and has_class(request.claims, GPU)
         #: Resources that it asks for and that have a column only while pods do.
         self.rare = tuple(name for name, _ in request.resources if name not in ALWAYS)
         self._cluster = cluster

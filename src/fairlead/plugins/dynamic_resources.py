@@ -10,7 +10,7 @@ from fairlead.cluster import claim_outlook
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.claim_answers import READS
-from fairlead.cluster.claim_search import AWAY, CANNOT, FAILED, FITS, INVALID
+from fairlead.cluster.claim_search import AWAY, CANNOT, FAILED, FITS, INVALID, LEFTOVER, UNFIT
 from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.claims import ResourceClaim
@@ -53,6 +53,8 @@ class DynamicResources:
             (self.refusal, CANNOT),
             ("invalid resource pools were encountered", INVALID),
             ("resourceclaim not available on the node", AWAY),
+            ("cannot schedule extended resource claim", LEFTOVER),
+            ("cannot fit resource", UNFIT),
         ):
             yield Reason(text, told == code, nodes.none())
         yield Reason(_IN_USE, claim_outlook.in_use_otherwise(request.claims, nodes), nodes.none())
@@ -84,7 +86,8 @@ class DynamicResources:
 
     def pre_bind(self, request: PodRequest, node: Nodes) -> ClaimStep | None:
         """What must be written about claims before a pod is bound to the one node given."""
-        return ClaimStep(claim_outlook.plan(request.claims, node))
+        writes = claim_outlook.plan(request.claims, node)
+        return ClaimStep(writes) if writes else None
 
 
 def _unallocatable(claim: ResourceClaim, state: DeviceClaims) -> str:

@@ -9,8 +9,10 @@ import numpy as np
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.devices import GpuMask
+from fairlead.cluster.extended_claims import unoffered
 from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.extended import has_class
 from fairlead.model.gpus import FAIRLEAD, WHOLE, GpuRequest, Isolation, Overcommit
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
@@ -56,7 +58,7 @@ class GpuFit:
     #: Of shares that demand none.
     isolation: Isolation | None = field(default=None, kw_only=True)
     name: ClassVar[str] = "GpuFit"
-    reads: ClassVar[Aspect] = Aspect.DEVICES
+    reads: ClassVar[Aspect] = Aspect.DEVICES | Aspect.ALLOCATABLE
     refusal: ClassVar[str] = NO_FITTING_GPU
     resolvable: ClassVar[bool] = True
 
@@ -77,7 +79,11 @@ class GpuFit:
             request.gpu_request is None or request.gpu_request.map_slot is not None
         ):  # the map has chosen
             return nodes.all()
-        return nodes.gpus.enough(self.understood(request.gpu_request))
+        ask = self.understood(request.gpu_request)
+        enough = nodes.gpus.enough(ask)
+        if request.claims and ask.whole and not ask.profile and has_class(request.claims, GPU):
+            return np.where(unoffered(GPU, nodes), _serve_by_class(ask, nodes), enough)
+        return enough
 
     def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
         """One for each node: the first thing that is missing."""
@@ -117,13 +123,20 @@ class Overcommitting(GpuFit):
 
     limit: float
     high_water: float
-    reads: ClassVar[Aspect] = Aspect.DEVICES | Aspect.LOAD
+    reads: ClassVar[Aspect] = GpuFit.reads | Aspect.LOAD
 
     def understood(self, ask: GpuRequest) -> GpuRequest:
         ask = GpuFit.understood(self, ask)
         if ask.whole or ask.profile or ask.isolation not in (None, Isolation.ADVISORY):
             return ask
         return _beyond(ask, self.limit, self.high_water)
+
+
+def _serve_by_class(ask: GpuRequest, nodes: Nodes) -> NodeMask:
+    """Where devices of a class may be the GPUs: which ones is for the claim to say."""
+    if ask.linked or ask.only or ask.never:
+        return nodes.none()
+    return nodes.gpus.of_kind(ask) if ask.particular else nodes.all()
 
 
 @remembered(8 << 20)

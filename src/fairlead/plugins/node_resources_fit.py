@@ -7,7 +7,9 @@ from typing import ClassVar
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.extended_claims import unoffered
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.extended import extended_use, has_class
 from fairlead.model.pods import Amounts, PodRequest
 from fairlead.model.quantities import PODS, is_extended, shown
 from fairlead.plugins.api import Reason
@@ -26,18 +28,21 @@ class NodeResourcesFit:
     resolvable: ClassVar[bool] = True
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
-        return nodes.have_room(_asked(self, request.resources))
+        asked = _asked(self, request.resources)
+        if request.claims and extended_use(request.claims) is not None:
+            return _have_room_or_class(request, asked, nodes)
+        return nodes.have_room(asked)
 
     def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
         """One reason for each resource that is short, as kube-scheduler counts them."""
         # A node where one request exceeds all there is cannot be helped by evicting anyone.
         unresolvable = nodes.none()
         for resource, need in _asked(self, request.resources):
-            unresolvable |= nodes.allocatable(resource) < need
+            unresolvable |= _counts(request, resource, nodes) & (nodes.allocatable(resource) < need)
         crowded: NodeMask = nodes.free(PODS) < _ONE_POD
         yield Reason("Too many pods", crowded, crowded & ~unresolvable)
         for resource, need in _asked(self, request.resources):
-            short: NodeMask = nodes.free(resource) < need
+            short = _counts(request, resource, nodes) & (nodes.free(resource) < need)
             yield Reason(f"Insufficient {resource}", short, short & ~unresolvable)
 
     def detail(self, request: PodRequest, node: Nodes) -> str:
@@ -46,7 +51,7 @@ class NodeResourcesFit:
             f"requested {shown(resource, need)} {resource}, {shown(resource, max(0, free))} of "
             f"{shown(resource, int(node.allocatable(resource)[0]))} free"
             for resource, need in asked
-            if (free := int(node.free(resource)[0])) < need
+            if (free := int(node.free(resource)[0])) < need and _counts(request, resource, node)[0]
         )
 
     def ignores(self, resource: str) -> bool:
@@ -59,3 +64,20 @@ class NodeResourcesFit:
 @lru_cache(maxsize=4096)  # a pod that is tried asks for 64 kinds at most
 def _asked(rule: NodeResourcesFit, resources: Amounts) -> Amounts:
     return tuple(asked for asked in resources if not rule.ignores(asked[0]))
+
+
+def _have_room_or_class(request: PodRequest, asked: Amounts, nodes: Nodes) -> NodeMask:
+    """Where devices of a class stand in for a resource, there is nothing to count."""
+    counted = tuple(pair for pair in asked if not has_class(request.claims, pair[0]))
+    enough = nodes.have_room(counted)
+    for resource, need in asked:
+        if has_class(request.claims, resource):
+            enough = enough & ((nodes.free(resource) >= need) | unoffered(resource, nodes))
+    return enough
+
+
+def _counts(request: PodRequest, resource: str, nodes: Nodes) -> NodeMask:
+    """Where the resource must be free."""
+    if request.claims and has_class(request.claims, resource):
+        return ~unoffered(resource, nodes)
+    return nodes.all()

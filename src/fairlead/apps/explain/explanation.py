@@ -22,6 +22,7 @@ from fairlead.apps.live.start_forecasts import (
     start_answer,
 )
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.extended_classes import with_classes
 from fairlead.cluster.picked import picked_gpus
 from fairlead.engine.consolidation.planner import EXPLAINED
 from fairlead.engine.consolidation.plans import ConsolidationPlan
@@ -88,6 +89,7 @@ def explained(
     placement: Placement, cluster: Cluster, pod: Pod, shown: ExplanationScope = ALL
 ) -> Answer:
     """Why the pod waits, or where it would go, by the rules of its profile."""
+    pod = with_classes(pod, cluster.claims.extended)
     try:
         found = explain(placement, cluster, pod, shown.most_nodes if shown.nodes else 0)
     except FilterFailed as error:

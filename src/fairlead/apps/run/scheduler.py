@@ -71,6 +71,7 @@ from fairlead.kube.writes.preparer import Preparer, StepWriter
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.kube.writes.reserver import Reserver
 from fairlead.kube.writes.settling import Outcome
+from fairlead.kube.writes.special_claims import SpecialClaims
 from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
 from fairlead.model.behaviour import Behaviour
@@ -227,7 +228,10 @@ class Scheduler:
             client, self._feed, self._containment.supervise, is_on=bool(profiles)
         )
         readiness = DeviceReadiness(self._claims.get, self._recorder.warned)
-        self._claim_writer = ClaimWriter(writer, self._claims.written, time.time, readiness)
+        special = SpecialClaims(writer, self._claims.get)
+        self._claim_writer = ClaimWriter(
+            writer, self._claims.written, time.time, readiness, special
+        )
         self._watches = Watches(
             client,
             self.engine,
@@ -508,6 +512,8 @@ class Scheduler:
             self._volume_binder.look()
         elif isinstance(event, events.ClaimObjectSeen):
             self._claim_writer.look(event.seen.key)
+        elif isinstance(event, events.ClaimObjectGone):
+            self._claim_writer.look(event.gone.key)
         self._rejections.note(event)
         self._ended.note(event)
         self._owners.note(event)

@@ -33,6 +33,7 @@ def decode_device_class(raw: bytes | Raw) -> DeviceClass:
         selectors_of(spec.selectors),
         configs,
         spec.extended_resource_name or "",
+        meta.creation_timestamp or "",
         uid=meta.uid,
         version=meta.resource_version,
         problem=problem,

@@ -25,6 +25,12 @@ def finalizer_patch(claim: ResourceClaim) -> JsonPatch:
     return [*_decided_on(claim), _added("/metadata/finalizers", claim.finalizers, FINALIZER)]
 
 
+def unprotect_patch(claim: ResourceClaim) -> JsonPatch:
+    """Without the finalizer."""
+    path = f"/metadata/finalizers/{claim.finalizers.index(FINALIZER)}"
+    return [*_decided_on(claim), {"op": "remove", "path": path}]
+
+
 def allocate_patch(claim: ResourceClaim, pod: Pod, allocation: Allocation) -> JsonPatch:
     """The status of a claim without an allocation is empty."""
     status = {"allocation": allocation_json(allocation), "reservedFor": [_user(pod)]}

@@ -12,6 +12,7 @@ class ClaimMetaWire(msgspec.Struct, rename="camel", gc=False):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerWire] | None = None

@@ -23,6 +23,7 @@ from fairlead.kube.writes.claim_settlement import ClaimSettlement, Next
 from fairlead.kube.writes.device_readiness import DeviceReadiness
 from fairlead.kube.writes.preparer import StepFailed
 from fairlead.kube.writes.settling import Outcome
+from fairlead.kube.writes.special_claims import SpecialClaims
 from fairlead.model.claims import AllocatedDevice, Allocation, ResourceClaim
 from fairlead.model.pods import Pod
 from fairlead.plugins.claim_step import ClaimStep
@@ -55,6 +56,7 @@ class ClaimWriter:
         seen: Callable[[ResourceClaim], None],
         now_s: Callable[[], float],
         readiness: DeviceReadiness,
+        special: SpecialClaims,
     ) -> None:
         self._client = client
         self._seen = seen
@@ -68,10 +70,12 @@ class ClaimWriter:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
         self._readiness = readiness
+        self._special = special
 
     def look(self, key: str) -> None:
         """A watch has shown the claim."""
         self._readiness.look(key)
+        self._special.look(key)
 
     def stop(self) -> None:
         """Ends at once: the next start sees what became of all. Call it before `Preparer.stop`."""
@@ -119,7 +123,10 @@ class ClaimWriter:
         What was allocated for it, and no other pod uses, is free again.
         """
         for write in reversed(self._written.pop(uid, [])):
-            await self._try(write.claim, partial(take_back_next, uid, write))
+            if write.mappings:
+                await self._special.delete(write.claim)
+            else:
+                await self._try(write.claim, partial(take_back_next, uid, write))
 
     def release(self, uid: str) -> None:
         """Takes back in the background."""
@@ -133,6 +140,8 @@ class ClaimWriter:
 
     def free(self, uid: str, claim: ResourceClaim) -> asyncio.Task[None]:
         """The claim is allocated where the pod cannot go: frees it, in the background."""
+        if claim.for_extended_resources and claim.owner == uid:  # of an earlier attempt
+            return self._begin(self._special.delete(claim))
         return self._begin(self._try(claim, partial(free_next, uid, claim)))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -163,13 +172,31 @@ class ClaimWriter:
         given = write.allocation
         if given is not None:
             write = replace(write, allocation=_completed(given, self._now_s()))
-        try:
-            written = await self._apply(write.claim, partial(reserve_next, pod, write))
-        except ClaimChanged as error:
-            raise StepFailed(str(error)) from None
+        if write.mappings:
+            return await self._make(pod, write)
+        written = await self._reserved(pod, write)
         if written is None:
             return write.claim
         self._written.setdefault(pod.uid, []).append(replace(write, claim=written))
+        return written
+
+    async def _reserved(self, pod: Pod, write: ClaimWrite) -> ResourceClaim | None:
+        """The claim as it is then; None if there was nothing to write."""
+        try:
+            return await self._apply(write.claim, partial(reserve_next, pod, write))
+        except ClaimChanged as error:
+            raise StepFailed(str(error)) from None
+
+    async def _make(self, pod: Pod, write: ClaimWrite) -> ResourceClaim:
+        """A claim for extended resources: made, allocated, and named in the pod."""
+        made = await self._special.make(pod, write)
+        write = replace(write, claim=made)
+        self._written.setdefault(pod.uid, []).append(write)  # it is deleted if anything fails
+        self._check(pod)
+        written = await self._reserved(pod, write) or made
+        await self._special.name_in(pod, written, write)
+        await self._special.await_shown(written, partial(self._check, pod))
+        self._seen(written)
         return written
 
     async def _try(self, claim: ResourceClaim, next_patch: Next) -> None:
