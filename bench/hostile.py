@@ -16,8 +16,8 @@ from multiprocessing import get_context
 from fairlead.apps.fast_loop import spare_the_collector
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceFailure, Instruction
-from hostile_cluster import Made, Shape, Size, a_full_cluster
-from hostile_shapes import SHAPES
+from hostile_cluster import Made, Size
+from hostile_shapes import SHAPES, a_cluster_for
 
 #: A shape ends when this many Decides in a row had nothing more to do, or after so many in all.
 _MOST_DECIDES = 20_000
@@ -75,9 +75,9 @@ class Clock:
                 return
 
 
-def measure(shape: Shape, size: Size) -> Clock:
-    clock = Clock(a_full_cluster(size))
-    for made in shape(size):
+def measure(name: str, size: Size) -> Clock:
+    clock = Clock(a_cluster_for(name, size))
+    for made in SHAPES[name](size):
         clock.turn(made)
         if clock.engine.queue.has_active():
             clock.drain()
@@ -100,7 +100,7 @@ def _apart(name: str, size: Size) -> Measured:
 
 def _measured(name: str, size: Size) -> Measured:
     spare_the_collector()  # as `fairlead run` does
-    clock = measure(SHAPES[name], size)
+    clock = measure(name, size)
     return Measured(clock.longest, clock.turns, clock.told[-1:])
 
 

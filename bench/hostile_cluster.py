@@ -43,9 +43,10 @@ class Size:
         return f"node-{number % self.nodes:05d}"
 
 
-def a_full_cluster(size: Size) -> Engine:
+def a_full_cluster(size: Size, engine: Engine | None = None) -> Engine:
     """Nodes in ten zones, and pods of many teams and apps that leave a little room on each node."""
-    engine = Engine({SCHEDULER: built_in(PROFILE), MAPPING: built_in("gpu-scheduler")})
+    profiles = {SCHEDULER: built_in(PROFILE), MAPPING: built_in("gpu-scheduler")}
+    engine = engine or Engine(profiles)
     for number in range(size.nodes):
         engine.handle(NodeSeen(decode_node(encoded(a_node(size, number)))), now=0.0)
     for team in range(TEAMS):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from fairlead.engine.engine import Engine
 from fairlead.engine.events import BudgetSeen, NamespaceSeen, PodSeen, SelectorSeen
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_pod
@@ -21,6 +22,7 @@ from hostile_cluster import (
     Made,
     Shape,
     Size,
+    a_full_cluster,
     a_node,
     a_pod,
     encoded,
@@ -28,6 +30,7 @@ from hostile_cluster import (
     node_seen,
     seen,
 )
+from hostile_objects import ENGINES, OBJECT_SHAPES
 from hostile_volumes import VOLUME_SHAPES
 from pods import HOST, ZONE, Body
 
@@ -445,4 +448,11 @@ SHAPES: dict[str, Shape] = {
     "gang of different pods, one zone": partial(gang, topology=f"required: {ZONE}", last=9),
     **VOLUME_SHAPES,
     **CLAIM_SHAPES,
+    **OBJECT_SHAPES,
 }
+
+
+def a_cluster_for(name: str, size: Size) -> Engine:
+    """The full cluster that a shape is shown to."""
+    make = ENGINES.get(name)
+    return a_full_cluster(size, make() if make else None)

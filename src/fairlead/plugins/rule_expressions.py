@@ -14,8 +14,10 @@ from fairlead.model.pods import PodRequest
 
 #: What one evaluation may cost: some ten microseconds, since there are thousands of nodes.
 COST_LIMIT = 300
-#: The same of a rule of a user: at 5,000 nodes that is less than one turn of the scheduler.
-USER_COST_LIMIT = 100
+#: The same of a rule of a user; and at most so much for all nodes: 35 for each of 5,000 nodes,
+#: which is less than one turn of the scheduler.
+_USER_COST_LIMIT = 100
+USER_COST = 175_000
 #: GPUs of one node that an expression sees.
 _MOST_GPUS = 64
 
@@ -45,6 +47,11 @@ RULES = Environment(
         _POD.name: {"namespace": STRING, "requests": map_of(STRING, INT), "gpus": INT},
     },
 )
+
+
+def user_cost_limit(nodes: int) -> int:
+    """What one evaluation of a user's rule may cost, where there are so many nodes."""
+    return min(_USER_COST_LIMIT, USER_COST // max(1, nodes))
 
 
 @lru_cache(maxsize=1024)

@@ -75,7 +75,7 @@ class NodeRules:
         from fairlead.plugins.rule_expressions import holds, why_not
 
         values = next(_values(request, node))
-        for text, program, most in self._programs(request):
+        for text, program, most in self._programs(request, node):
             if values is None or not holds(program, values, most):
                 error = why_not(program, values, most) if values else ""
                 return f"{text}: {program.expression[:200]}" + (f": {error}" if error else "")
@@ -85,18 +85,18 @@ class NodeRules:
         """What the rules say against a pod on the single node given."""
         return [text for text, mask in self._answers(request, node) if not mask[0]]
 
-    def _programs(self, request: PodRequest) -> Iterator[tuple[str, "Program", int]]:
+    def _programs(self, request: PodRequest, nodes: Nodes) -> Iterator[tuple[str, "Program", int]]:
         """What is said where each is not true, and what it may cost for one node."""
-        from fairlead.plugins.rule_expressions import COST_LIMIT, USER_COST_LIMIT, compiled
+        from fairlead.plugins.rule_expressions import COST_LIMIT, compiled, user_cost_limit
 
         for rule in self.rules:
             if _is_about(rule, request):
                 yield rule.refusal, compiled(rule.expression), COST_LIMIT
         if request.node_rule and self.user_rules:
-            yield _OF_POD, compiled(request.node_rule), USER_COST_LIMIT
+            yield _OF_POD, compiled(request.node_rule), user_cost_limit(nodes.all_rows)
 
     def _answers(self, request: PodRequest, nodes: Nodes) -> Iterator[tuple[str, NodeMask]]:
-        programs = list(self._programs(request))
+        programs = list(self._programs(request, nodes))
         if not programs:
             return
         from fairlead.plugins.rule_expressions import holds

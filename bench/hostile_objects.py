@@ -1,0 +1,106 @@
+"""Queues, reservations, rules of users and a queue by run times that cost as much as they can."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from fairlead.apps.config.profiles import built_in, ruled
+from fairlead.engine.engine import Engine
+from fairlead.engine.events import AdvanceSeen, NodeSeen, QueueGone, QueueSeen
+from fairlead.kube.codec import decode_node
+from fairlead.model.advance import AdvanceReservation
+from fairlead.model.backfill import BackfillMode, BackfillTerms
+from fairlead.model.queues import GPUS, QueueSpec
+from fairlead.model.rules import NODE_RULE
+from fairlead.plugins.rules import NodeRules
+from hostile_cluster import (
+    MAPPING,
+    PROFILE,
+    SCHEDULER,
+    TEAMS,
+    Made,
+    Shape,
+    Size,
+    a_node,
+    a_pod,
+    encoded,
+    gone,
+    seen,
+)
+from pods import Body
+
+
+def queues(size: Size) -> Iterator[Made]:
+    """Many queues, with pods that wait in each; one comes, changes its place, and goes."""
+    for number in range(size.many // 4):
+        yield _queue(number)
+    for number in range(size.many):
+        pod = a_pod(f"w{number}", gpus=1 + number % 8, cpu=f"{1 + number % 50}m")
+        pod["metadata"]["labels"] = {"fairlead.dev/queue": f"q{number % (size.many // 4)}"}
+        yield seen(pod)
+    yield partial(QueueSeen, QueueSpec("fairlead/q1", "fairlead/q2", limit=((GPUS, 0),)))
+    yield partial(QueueGone, "fairlead/q2")
+    yield gone(size, 1)
+
+
+def _queue(number: int) -> Made:
+    parent = f"fairlead/q{number - number % 10}" if number % 10 else ""
+    return partial(QueueSeen, QueueSpec(f"fairlead/q{number}", parent, guaranteed=((GPUS, 1000),)))
+
+
+def reservations(size: Size) -> Iterator[Made]:
+    """Of any GPUs, all at once, one after the other, and by label."""
+    for number in range(size.many // 10):
+        start_s = 3600.0 * (number + 1)
+        end_s = start_s + 60.0
+        yield partial(AdvanceSeen, AdvanceReservation(f"a{number}", start_s, end_s, gpus=9))
+        chosen = (("topology.kubernetes.io/zone", f"zone-{number % 10}"),)
+        yield partial(AdvanceSeen, AdvanceReservation(f"b{number}", 7200.0, 9000.0, chosen))
+        yield partial(AdvanceSeen, AdvanceReservation(f"c{number}", 7200.0, 9000.0, gpus=10**7))
+    yield seen(a_pod("h", gpus=8))
+
+
+def rules_of_users(size: Size) -> Iterator[Made]:
+    """As much as one may cost for each node."""
+    texts = " && ".join(f'node.labels["kubernetes.io/hostname"] != "{at}"' for at in range(20))
+    for number, text in enumerate((texts, "node.labels.all(k, node.labels.all(l, k != 'x'))")):
+        pod = a_pod(f"h{number}", gpus=8)
+        pod["metadata"]["annotations"] = {NODE_RULE: text}
+        yield seen(pod)
+
+
+def short_first(size: Size) -> Iterator[Made]:
+    """As many units wait as there are pods, with different run times; then one pod ends."""
+    for number in range(size.pods):
+        pod = a_pod(f"w{number}", gpus=9 + number % 40, namespace=f"team-{number % TEAMS}")
+        pod["metadata"]["annotations"] = {"fairlead.dev/expected-duration": f"{60 + number}s"}
+        yield seen(pod)
+    yield gone(size, 1)
+    yield _changed(size, {"new": "label"})
+
+
+def _changed(size: Size, labels: Body) -> Made:
+    raw = encoded(a_node(size, 2, labels=labels))
+    return lambda: NodeSeen(decode_node(raw))
+
+
+def ruled_engine() -> Engine:
+    profile = ruled(built_in(PROFILE), NodeRules((), user_rules=True))
+    return Engine({SCHEDULER: profile, MAPPING: built_in("gpu-scheduler")})
+
+
+def short_first_engine() -> Engine:
+    profiles = {SCHEDULER: built_in(PROFILE), MAPPING: built_in("gpu-scheduler")}
+    return Engine(profiles, backfill=BackfillTerms(BackfillMode.SHORT_FIRST))
+
+
+OBJECT_SHAPES: dict[str, Shape] = {
+    "queues, many": queues,
+    "reservations": reservations,
+    "rules of users": rules_of_users,
+    "short first": short_first,
+}
+#: Shapes for an engine that is configured otherwise.
+ENGINES: dict[str, Callable[[], Engine]] = {
+    "rules of users": ruled_engine,
+    "short first": short_first_engine,
+}
