@@ -77,7 +77,10 @@ def forecasts_are_read(pods: Pods, node: dict[str, Any]) -> None:
 
 
 def said(run_time: str = "2h", **more: str) -> dict[str, Any]:
-    keys = {"window": "start-window", "deadline": "deadline", "not_before": "not-before"}
+    keys = {
+        "window": "start-window", "deadline": "deadline", "not_before": "not-before",
+        "timeout": "wait-timeout",
+    }  # fmt: skip
     annotations = {f"fairlead.dev/{keys[key]}": value for key, value in more.items()}
     if run_time:
         annotations["fairlead.dev/run-time"] = run_time
@@ -140,3 +143,9 @@ def test_a_deadline_that_cannot_be_met_is_said_at_once(pods: Pods, node: dict[st
     (event,) = eventually(lambda: pods.events("late", "DeadlineCannotBeMet"), what="a warning")
     assert "1h too late" in event["note"] or "59m" in event["note"]
     pods.wait_bound("late")
+
+
+def test_a_wait_that_timed_out_has_a_final_word_and_buys_nothing_more(pods: Pods) -> None:
+    pods.create("over", 1, **said(timeout="1s"), nodeSelector={"kubernetes.io/hostname": "missing"})
+    assert "fairlead.dev/wait-timeout" in wait_for(pods, "over", "WaitTimedOut")
+    eventually(lambda: pods.events("over", "WaitTimedOut"), what="a warning")

@@ -263,6 +263,46 @@ def test_a_gang_waits_as_a_whole() -> None:
     assert len(world.binds) == 4
 
 
+def patient(timeout_s: float, gpus: int = 1) -> Pod:
+    start = StartTimes(MIDNIGHT, give_up_s=MIDNIGHT + timeout_s)
+    return replace(a_pod("p", gpus=gpus), start=start)
+
+
+def test_a_unit_that_has_waited_for_as_long_as_it_said_gets_a_final_word() -> None:
+    engine = an_engine_at_midnight(gpus=0)
+    see(engine, patient(HOUR), a_pod("other", gpus=1))
+    reasons = {each.pod.name: each.reason for each in failures(decide(engine))}
+    assert reasons == {"p": "Unschedulable", "other": "Unschedulable"}
+    (warning,) = warnings(
+        [*engine.tend(now=HOUR), *decide(engine, now=HOUR), *engine.tend(now=HOUR)]
+    )
+    assert warning.reason == "WaitTimedOut"
+    assert "fairlead.dev/wait-timeout" in warning.message
+    engine.handle(NodeSeen(a_node("a", gpus=8)), now=2 * HOUR)
+    assert binds(decide(engine, now=2 * HOUR)) == ["other"]
+
+
+def test_the_condition_of_a_wait_that_timed_out_has_a_reason_of_its_own() -> None:
+    engine = an_engine_at_midnight(gpus=0)
+    see(engine, patient(HOUR))
+    decide(engine)
+    engine.tend(now=HOUR)
+    assert [each.reason for each in failures(decide(engine, now=HOUR))] == ["WaitTimedOut"]
+
+
+def test_a_longer_timeout_lets_it_be_tried_again() -> None:
+    engine = an_engine_at_midnight(gpus=0)
+    pod = patient(HOUR)
+    see(engine, pod)
+    decide(engine)
+    engine.tend(now=HOUR)
+    decide(engine, now=HOUR)
+    engine.handle(NodeSeen(a_node("a", gpus=8)), now=2 * HOUR)
+    longer = replace(pod, start=patient(9 * HOUR).start, annotations={"edited": ""})
+    see(engine, longer, now=2 * HOUR)
+    assert binds(decide(engine, now=2 * HOUR + 15)) == ["p"]
+
+
 def warnings(made: Sequence[Instruction]) -> list[AnnounceWarning]:
     return [each for each in made if isinstance(each, AnnounceWarning)]
 

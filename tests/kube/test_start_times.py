@@ -9,6 +9,7 @@ from fairlead.model.start_times import (
     DEADLINE,
     NOT_BEFORE,
     START_WINDOW,
+    WAIT_TIMEOUT,
     StartTimes,
     Window,
     missed,
@@ -71,6 +72,11 @@ def test_an_unknown_window_is_ignored_with_a_sentence(word: str) -> None:
     assert "write cheap or low-carbon" in found.problem
 
 
+def test_how_long_it_waits_at_most() -> None:
+    found = read_start_times({WAIT_TIMEOUT: "2h"}, CREATED)
+    assert found == StartTimes(NOON_S, give_up_s=NOON_S + 2 * HOUR)
+
+
 def test_the_codec_reads_them_with_the_creation_of_the_pod() -> None:
     metadata = {
         "name": "p", "namespace": "n", "uid": "u", "creationTimestamp": CREATED,
@@ -82,9 +88,9 @@ def test_the_codec_reads_them_with_the_creation_of_the_pod() -> None:
 
 
 def test_a_gang_has_the_strictest_times_of_its_pods_and_a_window_if_all_have_it() -> None:
-    one = StartTimes(1.0, 10.0, 100.0, Window.CHEAP, 50.0)
+    one = StartTimes(1.0, 10.0, 100.0, Window.CHEAP, 50.0, 7.0)
     other = StartTimes(2.0, 20.0, 90.0, Window.CHEAP, 60.0)
-    assert of_pods((one, other)) == StartTimes(2.0, 20.0, 90.0, Window.CHEAP, 50.0)
+    assert of_pods((one, other)) == StartTimes(2.0, 20.0, 90.0, Window.CHEAP, 50.0, 7.0)
     assert of_pods((one, None)).window is None
 
 

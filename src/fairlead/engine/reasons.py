@@ -12,6 +12,8 @@ WAITING_FOR_TOPOLOGY = "WaitingForTopology"
 WAITING_FOR_BETTER_PLACE = "WaitingForBetterPlace"
 #: It may not start yet, or waits for cheaper hours or ones with less carbon, within its own limits.
 WAITING_FOR_WINDOW = "WaitingForWindow"
+#: It said how long it waits at most, and is not tried any more.
+WAIT_TIMED_OUT = "WaitTimedOut"
 #: It would fit now, but would delay a unit whose start is planned.
 WAITING_FOR_PLANNED_START = "WaitingForPlannedStart"
 #: It would fit now, but on nodes that are reserved before it ends.

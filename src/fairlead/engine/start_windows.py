@@ -6,33 +6,40 @@ time, without a limit, and without a forecast that says what a start now would c
 once. A unit whose start has come is not held back again.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
 from fairlead.cluster.aspects import NOTHING
 from fairlead.cluster.nominations import Nominations
 from fairlead.engine.best_start import BestStart
 from fairlead.engine.instructions import AnnounceNotice, AnnounceWarning, Instruction
-from fairlead.engine.reasons import WAITING_FOR_WINDOW
+from fairlead.engine.reasons import WAIT_TIMED_OUT, WAITING_FOR_WINDOW
 from fairlead.engine.run_times import RunTimes
-from fairlead.model.forecasts import ChosenStart, Forecast
+from fairlead.engine.start_plans import (
+    NO_LIMIT,
+    NO_RUN_TIME,
+    NO_VALUES,
+    OVER,
+    StartPlan,
+    latest_start_s,
+    times_of,
+    too_late_s,
+    unit_times,
+)
+from fairlead.model.forecasts import Forecast
 from fairlead.model.pods import Pod
 from fairlead.model.start_times import (
-    DEADLINE,
-    NOT_BEFORE,
     START_WINDOW,
     StartTimes,
     Window,
     missed,
     of_pods,
     utc,
-    words,
 )
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaRefusal
-from fairlead.queue.units import Unit
+from fairlead.queue.units import Gang, Unit
 
 #: Reasons of events.
 NO_WINDOW, NO_DEADLINE = "StartWindowNotUsed", "DeadlineCannotBeMet"
@@ -41,36 +48,6 @@ _AT_ONCE = 200
 #: Times that are kept without a look at whether they still matter.
 _FEW = 64
 _PENDING = (Pool.ACTIVE, Pool.BACKOFF, Pool.WAITING)
-
-
-@dataclass(frozen=True, slots=True)
-class StartPlan:
-    """When a unit starts, in seconds since 1970, and why then."""
-
-    times: StartTimes
-    start_s: float
-    #: It starts then at the latest; None: it does not wait for a window.
-    latest_s: float | None = None
-    run_s: float | None = None
-    chosen: ChosenStart | None = None
-    source: str = ""
-    unit: str = ""
-    #: Why no window is chosen, although it asks for one.
-    problem: str = ""
-
-    @property
-    def sentence(self) -> str:
-        if self.chosen is None:
-            why = self.problem or NOT_BEFORE
-            return f"it starts at {utc(self.start_s)} at the earliest ({why})"
-        assert self.run_s is not None
-        assert self.latest_s is not None
-        return (
-            f"it starts at {utc(self.start_s)}: {self.source} forecasts a mean of "
-            f"{self.chosen.mean:.4g} {self.unit} over its run of {words(self.run_s)}, and "
-            f"{self.chosen.first_mean:.4g} for a start at once; at the latest it starts at "
-            f"{utc(self.latest_s)}"
-        )
 
 
 class StartWindows:
@@ -87,6 +64,8 @@ class StartWindows:
         #: By unit. Those in `_released` have had their start.
         self._plans: dict[str, StartPlan] = {}
         self._released: set[str] = set()
+        #: Units whose own time to wait is over.
+        self._over: set[str] = set()
         #: Deadlines of which it was said that they cannot be met.
         self._late: set[str] = set()
         #: When to look at a unit: at its start, and when its deadline cannot be met any more.
@@ -111,6 +90,11 @@ class StartWindows:
     def refusal(self, entry: Entry, now: float) -> QuotaRefusal | None:
         """Why the unit does not start yet; None if it may."""
         unit, wall_s = entry.unit, self._utc_s(now)
+        nominations = self._nominations  # others were evicted for it: it takes the room
+        if nominations and any(nominations.node_of(pod.uid) for pod in unit.pods):
+            return None
+        if (over := self._over_since(unit, wall_s)) is not None:
+            return QuotaRefusal(WAIT_TIMED_OUT, OVER.format(utc(over)), woken_by=NOTHING)
         if self._is_released(unit):
             return None
         plan = self._plan_of(unit, wall_s)
@@ -122,16 +106,29 @@ class StartWindows:
     def _is_released(self, unit: Unit) -> bool:
         plan = self._plans.get(unit.key)
         if plan is not None and unit.key in self._released:
-            if plan.times == _times(unit):
+            if plan.times == unit_times(unit):
                 return True
             self._released.discard(unit.key)  # its pods were edited
-        nominations = self._nominations  # others were evicted for it: it takes the room
-        return bool(nominations) and any(nominations.node_of(pod.uid) for pod in unit.pods)
+        return False
+
+    def _over_since(self, unit: Unit, wall_s: float) -> float | None:
+        """When it said that it waits no longer, if that is past. A gang that has nodes goes on."""
+        give_up_s = unit_times(unit).give_up_s
+        has_nodes = isinstance(unit, Gang) and bool(unit.placed)
+        if give_up_s is None or wall_s < give_up_s or has_nodes:
+            self._over.discard(unit.key)
+            return None
+        if unit.key not in self._over:
+            self._over.add(unit.key)
+            self._plan_of(unit, wall_s)
+            message = OVER.format(utc(give_up_s))
+            self._said.append(AnnounceWarning(unit.pod, WAIT_TIMED_OUT, message))
+        return give_up_s
 
     def _plan_of(self, unit: Unit, wall_s: float) -> StartPlan:
         """The plan that it has, or a new one."""
         known = self._plans.get(unit.key)
-        if known is not None and known.times == _times(unit):
+        if known is not None and known.times == unit_times(unit):
             return known
         return self._put(unit, self.plan(unit, wall_s), wall_s)
 
@@ -148,12 +145,14 @@ class StartWindows:
     def _watch(self, unit: Unit, plan: StartPlan, wall_s: float) -> None:
         if plan.start_s > wall_s:
             heappush(self._heap, (plan.start_s, unit.key))
+        if plan.times.give_up_s is not None and plan.times.give_up_s > wall_s:
+            heappush(self._heap, (plan.times.give_up_s, unit.key))
         if plan.times.deadline_s is None:
             return
         if missed(plan.times, plan.run_s, wall_s):
             self._warn(unit.key, unit.pod, plan, wall_s)
         else:
-            heappush(self._heap, (_too_late_s(plan, plan.times.deadline_s), unit.key))
+            heappush(self._heap, (too_late_s(plan, plan.times.deadline_s), unit.key))
 
     def _warn(self, key: str, pod: Pod, plan: StartPlan, wall_s: float) -> None:
         """Once."""
@@ -177,10 +176,10 @@ class StartWindows:
         if times.window is None:
             return StartPlan(times, first_s, run_s=run_s)
         if expected is None or run_s is None:
-            return StartPlan(times, first_s, problem=_NO_RUN_TIME)
-        latest_s = _latest_s(times, expected.most_s)
+            return StartPlan(times, first_s, problem=NO_RUN_TIME)
+        latest_s = latest_start_s(times, expected.most_s)
         if latest_s is None:
-            return StartPlan(times, first_s, run_s=run_s, problem=_NO_LIMIT)
+            return StartPlan(times, first_s, run_s=run_s, problem=NO_LIMIT)
         return self._chosen(unit, times, first_s, latest_s, run_s)
 
     def _chosen(
@@ -196,7 +195,7 @@ class StartWindows:
             return StartPlan(times, first_s, run_s=run_s, problem=problem)
         chosen = best.choose(first_s, max(first_s, latest_s), run_s)
         if chosen is None:
-            return StartPlan(times, first_s, run_s=run_s, problem=_NO_VALUES)
+            return StartPlan(times, first_s, run_s=run_s, problem=NO_VALUES)
         said = best.forecast
         return StartPlan(
             times, chosen.start_s, max(first_s, latest_s), run_s, chosen, said.source, said.unit
@@ -210,11 +209,13 @@ class StartWindows:
     @property
     def waiting(self) -> int:
         """How many units wait for their start."""
-        waiting = (key for key in self._plans if key not in self._released)
+        waiting = (key for key in self._plans if key not in self._released | self._over)
         return sum(self._entry(key) is not None for key in waiting)
 
     def is_waiting(self, unit: Unit) -> bool:
         """Units that wait here are in classes of their own."""
+        if unit.key in self._over:
+            return True
         return unit.key in self._plans and unit.key not in self._released
 
     def due_s(self) -> float | None:
@@ -240,7 +241,10 @@ class StartWindows:
             return
         if missed(plan.times, plan.run_s, wall_s):
             self._warn(key, entry.unit.pod, plan, wall_s)
-        if plan.start_s <= wall_s and key not in self._released and entry.pool is Pool.WAITING:
+        is_due = plan.start_s <= wall_s and key not in self._released
+        give_up_s = plan.times.give_up_s
+        is_over = give_up_s is not None and give_up_s <= wall_s and key not in self._over
+        if entry.pool is Pool.WAITING and (is_due or is_over):
             self._released.add(key)
             self._queue.wake(entry, "UnschedulableTimeout", now=now)
 
@@ -265,37 +269,6 @@ class StartWindows:
         self._plans = {key: plan for key, plan in self._plans.items() if self._entry(key)}
         self._released &= self._plans.keys()
         self._late &= self._plans.keys()
-        self._heap = [each for key, plan in self._plans.items() for each in _times_of(key, plan)]
+        self._over &= self._plans.keys()
+        self._heap = [each for key, plan in self._plans.items() for each in times_of(key, plan)]
         heapify(self._heap)
-
-
-_NO_RUN_TIME = (
-    f"{START_WINDOW} is not used: no run time is known; write fairlead.dev/run-time, such as 4h"
-)
-_NO_LIMIT = (
-    f"{START_WINDOW} is not used: nothing says how long it may wait; write {DEADLINE}, or a time "
-    "such as low-carbon 8h"
-)
-_NO_VALUES = f"{START_WINDOW} is not used: the forecast has no values for a run that starts at once"
-
-
-def _times(unit: Unit) -> StartTimes:
-    return of_pods(pod.start for pod in unit.pods)
-
-
-def _times_of(key: str, plan: StartPlan) -> Iterator[tuple[float, str]]:
-    yield plan.start_s, key
-    if plan.times.deadline_s is not None:
-        yield _too_late_s(plan, plan.times.deadline_s), key
-
-
-def _too_late_s(plan: StartPlan, deadline_s: float) -> float:
-    """From when on its deadline cannot be met."""
-    return deadline_s - (plan.run_s or 0.0) + 1.0
-
-
-def _latest_s(times: StartTimes, most_s: float) -> float | None:
-    """The last start with which the deadline is met, if the run takes as long as it may."""
-    limits = [] if times.start_by_s is None else [times.start_by_s]
-    limits += [] if times.deadline_s is None else [times.deadline_s - most_s]
-    return min(limits, default=None)

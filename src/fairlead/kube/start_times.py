@@ -8,6 +8,7 @@ from fairlead.model.start_times import (
     DEADLINE,
     NOT_BEFORE,
     START_WINDOW,
+    WAIT_TIMEOUT,
     StartTimes,
     Window,
 )
@@ -21,18 +22,23 @@ _WINDOWS = {window.value: window for window in Window}
 def read_start_times(annotations: Mapping[str, str] | None, created: str) -> StartTimes | None:
     """None if it says nothing, which is so of nearly all pods."""
     if not annotations or not (
-        NOT_BEFORE in annotations or DEADLINE in annotations or START_WINDOW in annotations
+        NOT_BEFORE in annotations
+        or DEADLINE in annotations
+        or START_WINDOW in annotations
+        or WAIT_TIMEOUT in annotations
     ):
         return None
     created_s = time_of(created) or 0.0
     not_before_s, early = _moment(NOT_BEFORE, annotations, created_s)
     deadline_s, late = _moment(DEADLINE, annotations, created_s)
+    give_up_s, never = _moment(WAIT_TIMEOUT, annotations, created_s)
     window, start_by_s, odd = None, None, ""
     words = annotations.get(START_WINDOW)
     if words is not None:
         window, start_by_s, odd = _window(words, created_s)
+    problem = early or late or never or odd
     return StartTimes(
-        created_s, not_before_s or 0.0, deadline_s, window, start_by_s, early or late or odd
+        created_s, not_before_s or 0.0, deadline_s, window, start_by_s, give_up_s, problem
     )
 
 

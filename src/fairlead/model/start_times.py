@@ -3,6 +3,7 @@
 fairlead.dev/not-before: 2026-11-20T22:00:00Z    # or a duration after its creation, such as 2h
 fairlead.dev/deadline: 2026-11-21T06:00:00Z      # it is to have ended by then; or 10h
 fairlead.dev/start-window: low-carbon 8h         # or cheap; it starts within 8 hours at the latest
+fairlead.dev/wait-timeout: 12h                   # it is not started after that time
 """
 
 from collections.abc import Collection, Iterable
@@ -13,8 +14,9 @@ from enum import StrEnum
 NOT_BEFORE = "fairlead.dev/not-before"
 DEADLINE = "fairlead.dev/deadline"
 START_WINDOW = "fairlead.dev/start-window"
+WAIT_TIMEOUT = "fairlead.dev/wait-timeout"
 #: What a pod says about its start.
-START_KEYS = (NOT_BEFORE, DEADLINE, START_WINDOW)
+START_KEYS = (NOT_BEFORE, DEADLINE, START_WINDOW, WAIT_TIMEOUT)
 
 
 class Window(StrEnum):
@@ -37,6 +39,8 @@ class StartTimes:
     window: Window | None = None
     #: With a window: when it starts at the latest.
     start_by_s: float | None = None
+    #: It is not started after that; None: it waits for as long as it takes.
+    give_up_s: float | None = None
     #: What is wrong with what it says; that part is ignored.
     problem: str = ""
 
@@ -51,6 +55,7 @@ def of_pods(said: Iterable[StartTimes | None]) -> StartTimes:
         deadline_s=_least(times.deadline_s for times in each),
         window=windows.pop() if len(windows) == 1 else None,
         start_by_s=_least(times.start_by_s for times in each),
+        give_up_s=_least(times.give_up_s for times in each),
     )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from fairlead.engine.engine import Engine
 from fairlead.engine.reasons import WAITING_FOR_WINDOW
-from fairlead.engine.start_windows import StartPlan
+from fairlead.engine.start_plans import StartPlan
 from fairlead.model.pods import Pod
 from fairlead.model.start_times import missed, utc
 
