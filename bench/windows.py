@@ -1,0 +1,111 @@
+"""What start windows save beside an oracle, if the forecast is the day before.
+
+python bench/windows.py [--data FOLDER] [--days 4] [--run 4h] [--slack 24h]
+
+With a folder: each file in it is a series of carbon intensity or prices, as `goals.forecasts`
+reads files. Without: generated series of a year, which are no measurements: days with a low at noon
+or at night, weekends, and weather that comes and goes over days (an autoregressive process).
+
+Units come over the whole series. The mean over the run is compared: started at once, at the start
+that the values of the day before give, and at the best start. The saving is that of all units
+together. The forecast is renewed each hour until the unit starts.
+"""
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairlead.engine.best_start import BestStart
+from fairlead.model.forecasts import Forecast
+from fairlead.model.run_times import duration_s
+from fairlead.model.start_times import Window
+from fairlead.telemetry.figures.forecast_series import read_records, spans_of
+
+HOUR_S, DAY = 3600.0, 24
+Series = NDArray[np.float64]
+
+
+def generated(seed: int, *, noon: float, night: float, weather: float, days: int = 365) -> Series:
+    """By hour: the depths of the lows at noon and at night, and how much weather matters."""
+    draw, hours = np.random.default_rng(seed), np.arange(DAY * days)
+    of_day = 2 * np.pi * (hours % DAY) / DAY
+    shape = noon * np.cos(of_day - np.pi) + night * np.cos(of_day - np.pi / 4)
+    noise = np.zeros(len(hours))
+    for at in range(1, len(hours)):
+        noise[at] = 0.98 * noise[at - 1] + draw.normal(0, 0.2)
+    weekend = np.where(hours // DAY % 7 >= 5, -0.3, 0.0)
+    found: Series = 300.0 - 60.0 * shape + 60.0 * weather * noise + 60.0 * weekend
+    return np.clip(found, 20.0, None)
+
+
+GENERATED = {
+    "generated: solar": {"noon": 1.5, "night": 0.2, "weather": 0.3},
+    "generated: night tariff": {"noon": 0.0, "night": 1.5, "weather": 0.2},
+    "generated: wind": {"noon": 0.3, "night": 0.3, "weather": 1.0},
+}
+
+
+def of_file(path: Path) -> Series:
+    points, rejected = read_records(path.read_bytes())
+    spans = spans_of(points, Counter(rejected), may_be_negative=True)
+    hours = np.arange(spans[0][0], spans[-1][1], HOUR_S)
+    begins, values = np.array([s[0] for s in spans]), np.array([s[2] for s in spans])
+    return values[np.searchsorted(begins, hours, side="right") - 1]
+
+
+def a_forecast(values: Series, begin: int) -> BestStart:
+    spans = (((begin + n) * HOUR_S, (begin + n + 1) * HOUR_S, v) for n, v in enumerate(values))
+    return BestStart(Forecast(Window.LOW_CARBON, spans=tuple(spans)))
+
+
+def chosen(series: Series, came: int, run_s: float, slack: int) -> int:
+    """The hour of the start, if each hour the last day is the forecast of the next ones."""
+    for hour in range(came, came + slack):
+        best = a_forecast(series[hour - DAY : hour], hour)
+        found = best.choose(hour * HOUR_S, (came + slack) * HOUR_S, run_s)
+        if found is None or found.start_s < (hour + 1) * HOUR_S:
+            return hour
+    return came + slack
+
+
+def compare(series: Series, days: int, run_s: float, slack: int) -> tuple[float, float]:
+    """The part that an oracle saves, and that the forecast saves."""
+    last = len(series) - slack - round(run_s / HOUR_S) - DAY
+    at_once = best = ours = 0.0
+    for came in np.linspace(DAY, last, DAY * days).astype(int):
+        truth = a_forecast(series[came : came + slack + round(run_s / HOUR_S) + 1], int(came))
+        latest_s = float(came + slack) * HOUR_S
+        oracle = truth.choose(came * HOUR_S, latest_s, run_s)
+        mean = truth.mean(chosen(series, int(came), run_s, slack) * HOUR_S, run_s)
+        assert oracle is not None
+        assert mean is not None
+        at_once, best, ours = at_once + oracle.first_mean, best + oracle.mean, ours + mean
+    return 1 - best / at_once, 1 - ours / at_once
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--days", type=int, default=4, help="so many times 24 units, over the year")
+    parser.add_argument("--run", default="4h")
+    parser.add_argument("--slack", default="24h")
+    options = parser.parse_args()
+    run_s, slack_s = (
+        duration_s(options.run) or 4 * HOUR_S,
+        duration_s(options.slack) or DAY * HOUR_S,
+    )
+    files = sorted(options.data.iterdir()) if options.data else []
+    found = {path.name: of_file(path) for path in files}
+    found = found or {name: generated(7, **terms) for name, terms in GENERATED.items()}
+    print(f"run {options.run}, slack {options.slack}")
+    print(f"{'SERIES':28} {'ORACLE':>7} {'OURS':>7} {'OF IT':>6}")
+    for name, series in found.items():
+        oracle, ours = compare(series, options.days, run_s, round(slack_s / HOUR_S))
+        print(f"{name:28} {oracle:7.1%} {ours:7.1%} {ours / oracle if oracle else 1:6.0%}")
+
+
+if __name__ == "__main__":
+    main()
