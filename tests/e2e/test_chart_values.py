@@ -244,6 +244,14 @@ def test_policies_and_rights_go_by_the_service_account(charts: Helm) -> None:
     assert ours in epoch["matchConditions"][0]["expression"]
 
 
+def test_nodes_can_be_requested_only_where_it_is_configured(charts: Helm) -> None:
+    for said, resources in ((None, set()), ({}, {"provisioningrequests", "podtemplates"})):
+        config = {"config": {"gangs": {"nodeRequests": said}}} if said is not None else {}
+        rules = by_name(charts.rendered(config))["ClusterRole/fairlead-gangs"]["rules"]
+        made = {each for rule in rules if "create" in rule["verbs"] for each in rule["resources"]}
+        assert made == resources
+
+
 def test_the_rights_on_gangs_are_those_of_the_dialects_that_are_on(charts: Helm) -> None:
     for off in ([], ["native"]):
         config = {"config": {"gangs": {"disabled": off}}} if off else {}

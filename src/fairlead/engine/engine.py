@@ -48,6 +48,7 @@ from fairlead.engine.instructions import (
     Prepare,
     ReleaseClaims,
 )
+from fairlead.engine.node_requests import NodeRequests
 from fairlead.engine.plans import Plans
 from fairlead.engine.pod_rooms import PodRooms
 from fairlead.engine.queue_victims import AmongQueues
@@ -232,6 +233,11 @@ class Engine:
             self.queue, self.plans, self.run_times, self._holding_of, self.start_record
         )
 
+    @property
+    def node_requests(self) -> NodeRequests:
+        """Gangs for which nodes are requested."""
+        return self._gangs.node_requests
+
     def _gang_spec_of(self, said: Membership) -> GangSpec:
         return self._gangs.spec_of(said)
 
@@ -380,6 +386,8 @@ class Engine:
                 self.counted.seen(resource, now)
             case events.CountedGone(name):
                 self.counted.gone(name)
+            case events.NodeRequestsServed() | events.NodeRequestSeen():
+                self.node_requests.told(event, now)
             case events.TopologySeen(key, topology):
                 self._gangs.topology_seen(key, topology, now)
             case events.HyperNodeSeen(name, hyper_node):

@@ -344,6 +344,22 @@ class CountedGone:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRequestsServed:
+    """Whether nodes can be requested for whole gangs."""
+
+    is_on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRequestSeen:
+    """What became of the request for the nodes of a gang; None: it is gone."""
+
+    gang: str
+    #: A sentence for the owner of the gang.
+    sentence: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class TopologySeen:
     """An object that lists levels of the topology was added or changed, or (None) is gone."""
 
@@ -462,6 +478,8 @@ Event = (
     | AdvanceGone
     | CountedSeen
     | CountedGone
+    | NodeRequestsServed
+    | NodeRequestSeen
     | QueueSeen
     | QueueGone
     | QueueKindSeen

@@ -21,6 +21,7 @@ from fairlead.engine.gang_search import GangSearch
 from fairlead.engine.gang_trials import Filling
 from fairlead.engine.held_room import Hold
 from fairlead.engine.instructions import AnnounceFailure, FreeClaim, Instruction
+from fairlead.engine.node_requests import NodeRequests
 from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE, WAITING_FOR_TOPOLOGY
 from fairlead.engine.requeuer import Requeuer
 from fairlead.placement.gang_part import has_many_parts, has_topology
@@ -51,6 +52,7 @@ class GangRefusals:
         self._parts = parts
         self._search = search
         self._rooms = rooms
+        self.node_requests = NodeRequests(queue, requeuer.request_of)
         #: Announcements to make in later turns.
         self._to_announce: deque[tuple[Gang, list[Instruction]]] = deque()
 
@@ -183,6 +185,8 @@ class GangRefusals:
     ) -> Attempt:
         """`nodes`: those that pods are nominated for from now on, by uid."""
         gang = gang_of(entry)
+        if not nodes:
+            reason, message = self.node_requests.refused(gang, reason, message)
         pods, gang.refusal = list(gang.pods), message
         self._queue.park(entry, self._requeuer.class_of(gang), woken_by=woken_by, now=now)
         made: list[Instruction] = [

@@ -57,6 +57,8 @@ class Gangs:
             cluster, queue, in_flight, placements, requeuer, binds, self._parts, utc_s
         )
         self.rooms = self._attempts.rooms
+        #: Nodes that are requested for whole gangs.
+        self.node_requests = self._attempts.refusals.node_requests
         requeuer.may_make_room = self.rooms.may_help
 
     def leave_room(self, limited: LimitedAttempts) -> None:
@@ -104,6 +106,8 @@ class Gangs:
         self._registry.touch(gang.gang, now)
         if self.rooms.held and self._queue.gang(gang.gang) is None:
             self.rooms.held.forget(gang.gang)
+        if self._queue.gang(gang.gang) is None:
+            self.node_requests.forget(gang.gang)
         return made
 
     # -- trying ------------------------------------------------------------------------------

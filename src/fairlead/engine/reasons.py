@@ -4,6 +4,8 @@ UNSCHEDULABLE = "Unschedulable"
 #: It cannot be read as it is: no node would help.
 INVALID_POD = "InvalidPod"
 SCHEDULER_ERROR = "SchedulerError"
+#: Nodes are requested for its whole gang: none is to be added for the pod alone.
+WAITING_FOR_NODES = "WaitingForNodes"
 #: The pods or the object of a gang are missing: nodes would not help.
 WAITING_FOR_GANG = "WaitingForGang"
 #: It would fit now, but waits for nodes that are nearer to each other.

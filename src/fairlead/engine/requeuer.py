@@ -15,7 +15,7 @@ from fairlead.cluster.tenants import Tenants
 from fairlead.engine.claim_looks import ClaimLooks
 from fairlead.engine.goal_waits import GoalWaits
 from fairlead.engine.start_windows import StartWindows
-from fairlead.model.pods import Amounts, Pod
+from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.placement.copies import copies_by_amounts
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed, Refused
@@ -449,6 +449,9 @@ class Requeuer:
             return self._placements[pod.scheduler].could_make_room(pod)
         except Exception:  # let the attempt itself fail, where it is reported
             return True
+
+    def request_of(self, pod: Pod) -> PodRequest:
+        return self._placements[pod.scheduler].request(pod)
 
     def class_of(self, unit: Unit) -> EquivalenceClass:
         pod = unit.pod

@@ -24,6 +24,7 @@ from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.consolidation import ConsolidationTerms
 from fairlead.model.errors import ConfigError
+from fairlead.model.node_requests import RequestTerms
 from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.figures.figure_sources import FigurePlan
@@ -69,6 +70,8 @@ class RunPlan:
     sources: Sequence[SourcePlan] = ()
     #: The APIs that say which pods belong together.
     gang_dialects: GangDialects = ALL
+    #: How nodes are requested for gangs that lack them; None: they are not.
+    node_requests: RequestTerms | None = None
     #: The APIs that say what teams may use.
     queue_dialects: QueueDialects = ALL_QUEUES
     #: The levels of the cluster's topology; empty: what labels of nodes show.
@@ -124,6 +127,7 @@ def plan(options: RunOptions) -> RunPlan:
         authenticate=_either(options.authenticate, config.authenticate),
         sources=config.telemetry.plans() or _endpoint(served),
         gang_dialects=config.gangs.dialects(),
+        node_requests=config.gangs.request_terms(),
         queue_dialects=config.queues.dialects(),
         topology=config.topology.topology(),
         consolidation=config.consolidation.terms(),

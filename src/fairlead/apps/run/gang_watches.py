@@ -4,11 +4,14 @@ A kind of gangs that goes takes its gangs with it: their pods wait and say what 
 never placed singly. Statuses of gangs are written.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
+from typing import Any
 
 import structlog
 
+from fairlead.apps.run.node_requests import NodeRequestCare
 from fairlead.apps.run.object_watches import ObjectWatches, is_forbidden
 from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise, WatchedKind
 from fairlead.apps.run.topology_watches import topology_watches
@@ -19,6 +22,7 @@ from fairlead.kube.gangs.registry import GangDialects, decode_object
 from fairlead.kube.gangs.status_writer import GangStatusWriter, ServedKind
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted
+from fairlead.kube.mirror.reflector import Reflector
 from fairlead.model.gangs import GangSpec, GangStatus
 
 log = structlog.get_logger(__name__)
@@ -38,9 +42,12 @@ class GangWatches(ObjectWatches):
         writer: GangStatusWriter,
         *,
         when_served: Mapping[str, WhenServed] | None = None,
+        requests: NodeRequestCare | None = None,
         every_s: float = EVERY_S,
     ) -> None:
+        """`requests`: where nodes are requested for gangs that lack them."""
         self._feed = feed
+        self._requests = requests
         self.writer = writer
         self._dialects = {each.name: each for each in dialects.dialects}
         watches = [self._watch(each, each.kind) for each in dialects.dialects if each.kind]
@@ -64,8 +71,25 @@ class GangWatches(ObjectWatches):
             lambda name: self._feed(events.GangGone(f"{dialect.name}/{name}")),
         )
 
+    @property
+    def reflectors(self) -> tuple[Reflector[Any], ...]:
+        """Those of kinds that are served now."""
+        return *super().reflectors, *(self._requests.reflectors if self._requests else ())
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all objects that can be listed once were, and whether nodes can be requested."""
+        return super().is_synced and (self._requests is None or self._requests.is_synced)
+
+    async def run(self) -> None:
+        """Follows until it is cancelled."""
+        parts = [super().run(), *([self._requests.run()] if self._requests else ())]
+        await asyncio.gather(*parts)
+
     async def retell(self) -> AsyncIterator[None]:
         """Everything that is known is fed once more; yields now and then."""
+        if self._requests:
+            self._requests.retell()
         for dialect, problem in self._problems.items():
             self._feed(events.GangKindSeen(dialect, problem))
         async for _ in self._retell_objects():

@@ -51,6 +51,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         reservations=options.reservations.plan(access),
         sources=prepared.sources,
         gang_dialects=prepared.gang_dialects,
+        node_requests=prepared.node_requests,
         queue_dialects=prepared.queue_dialects,
         topology=prepared.topology,
         consolidation=prepared.consolidation,

@@ -28,6 +28,7 @@ from fairlead.apps.run.kubelet_rejections import KubeletRejections
 from fairlead.apps.run.measures import Measures
 from fairlead.apps.run.named_readings import NamedReadingFeed
 from fairlead.apps.run.node_figures import FigureFeed
+from fairlead.apps.run.node_requests import NodeRequestCare
 from fairlead.apps.run.owner_reader import OwnerReader
 from fairlead.apps.run.pricing import Pricing
 from fairlead.apps.run.queue_measures import expose_queues_of
@@ -76,6 +77,7 @@ from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
+from fairlead.model.node_requests import RequestTerms
 from fairlead.model.pods import Pod, PodField
 from fairlead.model.readings import NodeReadings
 from fairlead.model.topology import NO_LEVELS, Topology
@@ -136,6 +138,7 @@ class Scheduler:
         readings: Sequence[ReadingPlan] = (),
         forecasts: Sequence[ForecastPlan] = (),
         gang_dialects: GangDialects = ALL,
+        node_requests: RequestTerms | None = None,
         queue_dialects: QueueDialects = ALL_QUEUES,
         topology: Topology = NO_LEVELS,
         consolidation: ConsolidationTerms = NO_MOVES,
@@ -153,6 +156,7 @@ class Scheduler:
         `forecasts` which hours are cheap.
         With `reservations` shares are also assigned on nodes with NVIDIA's device plugin.
         `gang_dialects` say which pods belong together; not where another scheduler decides.
+        `node_requests` say how nodes are requested for gangs that lack them.
         `queue_dialects` say what teams may use; not where another scheduler decides, either.
         `topology` lists the levels that rules of gangs name. `consolidation` says whether pods are
         moved so that others start, `backfill` whether starts of waiting pods are planned.
@@ -201,6 +205,7 @@ class Scheduler:
             self._containment.supervise,
             GangStatusWriter(writer),
             when_served={VOLCANO: partial(create_queues, writer)} if VOLCANO in profiles else None,
+            requests=self._node_requests(client, writer, node_requests) if profiles else None,
         )
         self._queues = QueueWatches(
             client,
@@ -313,6 +318,19 @@ class Scheduler:
             self.engine, self._reflectors, self._watches.pods, self._feed, metrics, verify_every_s
         )
         self._verification.leaves_out = self._leaves_out
+
+    def _node_requests(
+        self, client: Client, writer: Transport, terms: RequestTerms | None
+    ) -> NodeRequestCare | None:
+        return NodeRequestCare(
+            client,
+            writer,
+            terms,
+            lambda: self.engine.node_requests,
+            self._feed,
+            self._containment.supervise,
+            lambda: self._has_taken_over and not self._unsynced(),
+        ) if terms else None  # fmt: skip
 
     # -- life --------------------------------------------------------------------------------
 

@@ -1,0 +1,109 @@
+"""ProvisioningRequests as they are read and written."""
+
+import copy
+import json
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from builders import a_pod
+from fairlead.engine.node_requests import NodeRequest
+from fairlead.kube.http.reply import UNREADABLE
+from fairlead.kube.provisioning import decode_request, request_body, template_body
+from fairlead.model.node_requests import RequestTerms
+from fuzz.mutations import mutated
+
+Json = dict[str, Any]
+GANG = "fairlead/default/job"
+REQUEST = NodeRequest(GANG, ((a_pod("a", uid="1"), 3), (a_pod("b", uid="2"), 1)))
+POD: Json = {
+    "metadata": {"name": "a", "labels": {"app": "x"}, "annotations": {"token": "secret"}},
+    "spec": {
+        "nodeSelector": {"pool": "a"},
+        "tolerations": [{"operator": "Exists"}],
+        "serviceAccountName": "robot",
+        "schedulerName": "gpu-scheduler",
+        "containers": [
+            {
+                "name": "main", "image": "x", "command": ["secret"],
+                "env": [{"name": "A", "value": "secret"}],
+                "resources": {"limits": {"nvidia.com/gpu": "8"}},
+            }
+        ],
+        "volumes": [
+            {"name": "token", "projected": {"sources": ["secret"]}},
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        ],
+    },
+}  # fmt: skip
+
+
+def seen(*conditions: Json, name: str = "", gang: str = GANG) -> Any:
+    body = request_body(REQUEST, "v1", RequestTerms())
+    body["metadata"] |= {"uid": "u", "annotations": {"fairlead.dev/requested-for": gang}}
+    body["metadata"]["name"] = name or body["metadata"]["name"]
+    body["status"] = {"conditions": list(conditions)}
+    return decode_request(json.dumps(body).encode())
+
+
+def said(kind: str, status: str = "True", message: str = "") -> Json:
+    return {"type": kind, "status": status, "message": message}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "words", "has_ended"),
+    [
+        ((), "is not accepted yet.", False),
+        ((said("Accepted"),), "is accepted.", False),
+        (
+            (said("Accepted"), said("Provisioned", "False", "No  room.")),
+            "accepted: No room.",
+            False,
+        ),
+        ((said("Accepted"), said("Provisioned")), "its nodes are awaited.", False),
+        ((said("Provisioned"), said("BookingExpired")), "expired: no reason was given;", True),
+        ((said("Provisioned"), said("CapacityRevoked", message="spot")), "revoked: spot;", True),
+        ((said("Failed", message="x" * 999),), "x" * 200 + "; nodes will be requested", True),
+    ],
+)
+def test_what_became_of_a_request(conditions: Any, words: str, has_ended: bool) -> None:
+    found = seen(*conditions)
+    assert words in found.sentence
+    assert found.has_ended is has_ended
+
+
+@pytest.mark.parametrize(
+    ("name", "gang"), [("mine", GANG), ("", "fairlead/other/job"), ("", "job"), ("", "")]
+)
+def test_what_others_wrote_is_for_no_gang(name: str, gang: str) -> None:
+    found = seen(name=name, gang=gang)
+    assert (found.gang, found.templates) == ("", ())
+
+
+def test_a_template_has_what_says_where_pods_can_run_and_nothing_else() -> None:
+    made = template_body(REQUEST, 1, POD)
+    assert "secret" not in str(made)
+    assert "robot" not in str(made)
+    assert made["metadata"]["name"] == seen().templates[1]
+    spec = made["template"]["spec"]
+    assert spec["nodeSelector"] == {"pool": "a"}
+    assert spec["volumes"] == [POD["spec"]["volumes"][1]]
+    assert spec["containers"] == [
+        {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    ]
+
+
+def test_mutated_requests_are_read_or_are_unreadable() -> None:
+    body = request_body(REQUEST, "v1", RequestTerms(parameters={"ValidUntilSeconds": "1"}))
+    body["status"] = {"conditions": [said("Accepted"), said("Provisioned", "False", "later")]}
+    readable = 0
+    for case in range(500):
+        obj = mutated(Random(case), copy.deepcopy(body))
+        try:
+            decode_request(msgspec.json.encode(obj))
+            readable += 1
+        except UNREADABLE:
+            continue
+    assert readable
