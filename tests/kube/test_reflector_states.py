@@ -107,12 +107,17 @@ class World:
             ):
                 await asyncio.sleep(0.005)
 
-    async def cut(self) -> None:
-        """Break the connection of the watch, once there is one."""
+    async def cut(self, after_s: float = 0.0) -> None:
+        """Break the connection of the watch, that long after it was followed first."""
         async with asyncio.timeout(60):
-            while (stream := self.reflector._stream) is None:
+            while (stream := self.reflector._stream) is None or not self._is_followed:
                 await asyncio.sleep(0.005)
+        self.now[0] += after_s
         stream.close()
+
+    @property
+    def _is_followed(self) -> bool:
+        return self.reflector._followed_since is not None
 
 
 @contextlib.asynccontextmanager
@@ -239,8 +244,7 @@ async def test_after_a_good_life_the_next_watch_comes_at_once() -> None:
     async with playing(SYNCED, Watch(stays=True)) as world:
         await world.until(requests=2)
         world.script.acts = [Watch()]
-        world.now[0] += 60
-        await world.cut()
+        await world.cut(after_s=60)
         # It broke, so the revision is checked first; then short lives lead to waits again.
         await world.until(requests=4, waits=2)
     assert 0.4 <= world.waits[1] <= 0.8, "and the backoff began anew"
