@@ -33,7 +33,10 @@ def test_a_file_needs_little():
             "unknown key 'gpuz' at $.streams[0]; did you mean 'gpus'?",
         ),
         ("streams: [{name: a, run-for: 3s}]", "did you mean 'runFor'?"),
-        ("streams: [{name: a, colour: red}]", "known keys are cpu, every, gang, gpus"),
+        (
+            "streams: [{name: a, colour: red}]",
+            "known keys are cpu, deviceClass, ",
+        ),
         ("streamz: []", "unknown key 'streamz'; did you mean 'streams'?"),
         ("{}", "missing required field streams"),
         ("", "missing required field streams"),

@@ -98,6 +98,10 @@ class ClaimGpus:
             del self._publishers[uuid]
         return before | set(nodes) if len(before | set(nodes)) > 1 else set()
 
+    def gpu_of(self, key: DeviceId) -> DeviceGpu | None:
+        """The GPU of a device that is held, if it is known."""
+        return self._known.get(key)
+
     def publishers(self, uuid: str) -> set[str]:
         return set(self._publishers.get(uuid, ()))
 

@@ -38,13 +38,16 @@ def up(
     teams: Annotated[
         bool, typer.Option("--teams", help="Three teams with queues that contend for the GPUs.")
     ] = False,
+    dra: Annotated[
+        bool, typer.Option("--dra", help="GPUs by DRA drivers and resource claims.")
+    ] = False,
 ) -> None:
     """Run a simulated GPU cluster on this machine, with a live view of the scheduler."""
     from fairlead.apps import up as upping
 
     options = upping.UpOptions(
         nodes, workload, speed, kubeconfig_out, port, headless, lasts, real, state, config,
-        teams,
+        teams, dra,
     )  # fmt: skip
     raise typer.Exit(upping.up(options))
 

@@ -27,6 +27,7 @@ from fairlead.apps.up import logs as up_logs
 from fairlead.apps.up import report as up_report
 from fairlead.apps.up import workload as up_workload
 from fairlead.apps.up.cluster import Ground, embedded, real
+from fairlead.apps.up.dra_driver import publish
 from fairlead.apps.up.kubeconfig import kubeconfig_place, record_scheduler_url
 from fairlead.apps.up.load_generator import LoadRunner
 from fairlead.apps.up.watching import Watching
@@ -37,6 +38,7 @@ from fairlead.kube.http.client import Client
 from fairlead.kube.leadership.presence import Presence
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
+from fairlead.sim.dra.shapes import with_drivers
 from fairlead.sim.kubelets import Kubelets
 from fairlead.sim.machines import DEFAULT_MACHINES, Machine, machines
 from fairlead.sim.workload import LoadGenerator, Workload
@@ -63,6 +65,7 @@ class UpOptions:
     state: Path | None = None
     config: Path | None = None
     teams: bool = False
+    dra: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +93,21 @@ def prepare(options: UpOptions) -> UpPlan:
         raise ConfigError(f"--for: {error}") from error
     if options.teams and options.workload:
         raise ConfigError("--teams is a workload of its own; leave out --workload")
+    if options.teams and options.dra:
+        raise ConfigError("--teams and --dra are workloads of their own; choose one")
     workload = _workload(options)
     profiles = plan(RunOptions(config=options.config)).profiles
-    return UpPlan(options, machines(options.nodes), workload, lasts_s, profiles)
+    there = machines(options.nodes)
+    if options.dra:
+        there = with_drivers(there)
+    return UpPlan(options, there, workload, lasts_s, profiles)
 
 
 def _workload(options: UpOptions) -> Workload:
     if options.workload:
         return up_workload.read(options.workload)
+    if options.dra:
+        return up_workload.dra()
     return up_workload.teams() if options.teams else up_workload.default()
 
 
@@ -119,6 +129,10 @@ def up(options: UpOptions) -> int:
     if not watching.followed:
         return 0
     up_report.summarise(watching.totals())
+    for text in watching.refused_devices:
+        print(f"fairlead: {text}", file=sys.stderr)
+    if watching.refused_devices:
+        return 1
     return 1 if options.headless and not watching.bound else 0
 
 
@@ -150,6 +164,8 @@ async def _work(plan: UpPlan, watching: Watching, ground: Ground) -> None:
     up_report.announce(ground, plan.machines, queues=bool(plan.workload.queues))
     client = Client(load_access(str(ground.kubeconfig)), user_agent=f"fairlead-up/{__version__}")
     try:
+        if plan.options.dra:
+            await publish(client, plan.machines)
         profiles = plan.profiles
         scheduler = Scheduler(client, profiles, metrics=Metrics(), on_instruction=watching.note)
         watching.follow(scheduler.engine)
@@ -177,6 +193,8 @@ async def _work(plan: UpPlan, watching: Watching, ground: Ground) -> None:
             await _settle(scheduler.engine)
             for each in others:
                 each.cancel()
+        if ground.kubelets:
+            watching.refused_devices = ground.kubelets.refused_devices
         await served.cleanup()
     finally:
         await client.close()

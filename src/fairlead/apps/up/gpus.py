@@ -28,7 +28,8 @@ class Picture:
 
     def mark(self, pod: Pod) -> str:
         """The letter of the pod's work; a blank for work without GPUs."""
-        return self._letter(pod) if pod.request.gpu_request or pod.request.amount(GPU) else " "
+        asks = pod.request.gpu_request or pod.request.amount(GPU) or pod.request.claims
+        return self._letter(pod) if asks else " "
 
     def mark_of_team(self, team: str) -> str:
         return self._letters.of_team(team)
@@ -42,35 +43,37 @@ class Picture:
         on_node: dict[str, list[Holding]] = {name: [] for name in cluster.row_of}
         works = set()
         for held in cluster.holdings.values():
-            if held.node in on_node and _uuids(held):
+            if held.node in on_node and _uuids(held, cluster):
                 on_node[held.node].append(held)
                 works.add(work_of(held.pod))
         self._letters.keep(works)
         return tuple(
-            self._row(cluster.node_at(cluster.row_of[name]), held, readings)
+            self._row(cluster, cluster.node_at(cluster.row_of[name]), held, readings)
             for name, held in sorted(on_node.items())
         )
 
-    def _row(self, node: Node, held: list[Holding], readings: Readings | None) -> NodeRow:
+    def _row(
+        self, cluster: Cluster, node: Node, held: list[Holding], readings: Readings | None
+    ) -> NodeRow:
         gpus = readings(node.name) if readings else []
         return NodeRow(
             name=node.name,
             model=_short_model(node),
-            gpus="".join(self._marks(node, held)),
+            gpus="".join(self._marks(cluster, node, held)),
             state=_state(node),
             utilisation_percent=_mean([gpu.utilisation_percent for gpu in gpus]),
             power_w=sum(gpu.power_w for gpu in gpus) if gpus else None,
         )
 
-    def _marks(self, node: Node, held: list[Holding]) -> list[str]:
+    def _marks(self, cluster: Cluster, node: Node, held: list[Holding]) -> list[str]:
         gpus = node.inventory.gpus if node.inventory and node.inventory.named else ()
-        usable = allocatable_gpus(node)
+        usable = allocatable_gpus(cluster, node)
         marks = [FREE] * max(usable, _counted_gpus(node), len(gpus))
         by_name = {name: n for n, gpu in enumerate(gpus) for name in (gpu.uuid, str(gpu.index))}
         unnamed: dict[str, int] = {}
         for holding in held:
             letter = self._letter(holding.pod)
-            for uuid in _uuids(holding):
+            for uuid in _uuids(holding, cluster):
                 place = by_name.get(uuid)
                 if place is None:
                     unnamed[holding.pod.uid] = unnamed.get(holding.pod.uid, 0) + 1
@@ -144,11 +147,24 @@ class _Places:
         return places
 
 
-def _uuids(held: Holding) -> list[str]:
+def _uuids(held: Holding, cluster: Cluster) -> list[str]:
     """One for each GPU that it has, empty where it is not known which."""
     if held.grant:
         return [use.uuid for use in held.grant.uses]
+    if held.pod.request.claims:
+        return _claimed(held, cluster)
     return [""] * held.pod.request.amount(GPU)
+
+
+def _claimed(held: Holding, cluster: Cluster) -> list[str]:
+    """The GPUs of its claims, each once."""
+    claims = (cluster.claims.claims.get(use.key) for use in held.pod.request.claims)
+    devices = (each for claim in claims if claim for each in cluster.claims.held.get(claim.uid, ()))
+    found: dict[str, str] = {}
+    for each in devices:
+        gpu = cluster.claim_gpus.gpu_of(each.key)
+        found[gpu.uuid if gpu else str(each.key)] = gpu.uuid if gpu else ""
+    return list(found.values())
 
 
 def work_of(pod: Pod) -> str:
@@ -156,8 +172,12 @@ def work_of(pod: Pod) -> str:
     return pod.labels.get(SAMPLE) or (pod.gang.gang if pod.gang else pod.key)
 
 
-def allocatable_gpus(node: Node) -> int:
-    return dict(node.allocatable).get(GPU, 0)
+def allocatable_gpus(cluster: Cluster, node: Node) -> int:
+    """By a device plugin, or by a DRA driver."""
+    counted = dict(node.allocatable).get(GPU, 0)
+    if not counted and any(cluster.claims.slices_on(node.name)):
+        return _counted_gpus(node)
+    return counted
 
 
 def _counted_gpus(node: Node) -> int:

@@ -12,6 +12,7 @@ from fairlead.kube.errors import ApiError
 from fairlead.kube.http.client import Client, Reply
 from fairlead.sim.workload import SAMPLE, Action, Create, Delete, Kind, LoadGenerator
 from fairlead.sim.workload.objects import (
+    claim_templates,
     object_of,
     priority_classes,
     queue_definition,
@@ -29,6 +30,7 @@ _PATHS: dict[Kind, str] = {
 }
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _QUEUES = "/apis/fairlead.dev/v1alpha1/queues"
+_TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 #: Pods of a StatefulSet or a Job go with it.
 _OPTIONS = b'{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background"}'
@@ -48,6 +50,8 @@ class LoadRunner:
         """Until cancelled."""
         for each in priority_classes(self._generator.workload):
             _expect(await self._post(_CLASSES, each), 201, 409)
+        for each in claim_templates(self._generator.workload):
+            _expect(await self._post(_TEMPLATES, each), 201, 409)
         await self._adopt_left_over()
         if self._generator.workload.queues:
             await self._make_queues()

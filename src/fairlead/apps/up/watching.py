@@ -52,6 +52,8 @@ class Watching:
         self.started_s = clock()
         self.bound = 0
         self.pods_created = 0  # set by the creator
+        #: Devices that two claims had at once, as the kubelets found at the end.
+        self.refused_devices: list[str] = []
         self.first_bound_s: float | None = None
         self._engine: Engine | None = None
         self._bound_at: deque[float] = deque(maxlen=_MOST_TIMES)
@@ -149,7 +151,8 @@ class Watching:
         """All that could be given out."""
         assert self._engine is not None
         cluster = self._engine.cluster
-        return sum(allocatable_gpus(cluster.node_at(row)) for row in cluster.row_of.values())
+        nodes = map(cluster.node_at, cluster.row_of.values())
+        return sum(allocatable_gpus(cluster, node) for node in nodes)
 
     def sample(self) -> int:
         """How many GPUs are in use now; remembered for the mean."""

@@ -30,6 +30,11 @@ def teams() -> Workload:
     return _packaged("teams.yaml")
 
 
+def dra() -> Workload:
+    """Pods with resource claims."""
+    return _packaged("dra.yaml")
+
+
 def _packaged(name: str) -> Workload:
     file = resources.files("fairlead.sim").joinpath("workload", name)
     return parse(file.read_text(encoding="utf-8"))

@@ -51,6 +51,11 @@ class Kubelets:
     def counts(self) -> PodCounts:
         return self._work.counts
 
+    @property
+    def refused_devices(self) -> list[str]:
+        """Devices that were allocated to two claims at once: a fault of a scheduler."""
+        return self._work.prepared.refused
+
     # -- life --------------------------------------------------------------------------------
 
     async def register(self, machines: Iterable[Machine]) -> None:

@@ -65,10 +65,11 @@ class NodeGpus:
             self._holders[index] = {pod: now}
         return True
 
-    def share(self, pod: str, wanted: Iterable[str], now: float) -> None:
-        """The pod joins the pods on the GPUs that are named."""
+    def share(self, pod: str, wanted: Iterable[str], now: float, *, is_whole: bool = False) -> None:
+        """The pod joins the pods on the GPUs that are named; `is_whole`: it is alone on them."""
         named = set(wanted)
-        self._sharing.add(pod)
+        if not is_whole:
+            self._sharing.add(pod)
         for entry in self.entries:
             if entry.uuid and entry.uuid in named:
                 self._holders.setdefault(entry.index, {})[pod] = now
@@ -146,6 +147,7 @@ def gpus_of(annotations: dict[str, str], count: int) -> list[GpuEntry]:
     except msgspec.MsgspecError:
         found = []
     # GPUs are looked up by index, so an inventory that does not count is of no use.
-    if [each.index for each in found] == list(range(len(found))) and len(found) == count:
+    # Where a DRA driver serves them, the node counts none.
+    if [each.index for each in found] == list(range(len(found))) and count in (0, len(found)):
         return found
     return [GpuEntry(index, "", "unknown", 0) for index in range(count)]

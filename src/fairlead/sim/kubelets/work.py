@@ -1,6 +1,8 @@
 """The pod side of the simulated kubelets: every bound pod's way from Pending to its end."""
 
+import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,15 +16,19 @@ from fairlead.sim.apiserver.clock import now_text, seconds_since
 from fairlead.sim.apiserver.store import Change, StoredObject
 from fairlead.sim.kubelets import pods as statuses
 from fairlead.sim.kubelets.agenda import Agenda, Key, Step
+from fairlead.sim.kubelets.claims import NotPrepared, PreparedDevices
 from fairlead.sim.kubelets.gpus import lot
 from fairlead.sim.kubelets.hosts import Host, Hosts
 
+log = logging.getLogger(__name__)
 Object = dict[str, Any]
 
 RUN_FOR = "fairlead.dev/run-for"
 #: UUIDs that the scheduler chose; without it the lowest free GPUs are taken.
 CHOSEN_GPUS = "fairlead.dev/gpus"
 _REMOVAL_S = 0.3
+#: Until a pod whose claims could not be prepared is started again.
+_PREPARE_AGAIN_S = 1.0
 _LEAST_START_S, _MOST_START_S = 0.3, 1.0
 
 
@@ -71,6 +77,7 @@ class PodWork:
         self._speed, self._clock = speed, clock
         self._pods = api.kinds.plural("pods")
         self._addresses = 0
+        self.prepared = PreparedDevices(api)
 
     # -- planning ----------------------------------------------------------------------------
 
@@ -106,7 +113,8 @@ class PodWork:
 
     def _plan_finish(self, host: Host, entry: StoredObject, pod: _Glance) -> None:
         if not host.gpus.has(entry.key):  # it ran before we were here
-            self._take_gpus(host, entry)
+            with suppress(NotPrepared):
+                self._take_gpus(host, entry)
         try:
             run_for_s = length_s((pod.metadata.annotations or {})[RUN_FOR])
         except (KeyError, DurationError):
@@ -121,6 +129,7 @@ class PodWork:
 
     def _end(self, host: Host, key: str) -> None:
         self._agenda.drop(("pod", key))
+        self.prepared.unprepare(key)
         host.gpus.give_back(key)
         host.held.discard(key)
 
@@ -148,7 +157,13 @@ class PodWork:
             self._write_status(entry, statuses.failed(entry.object(), now_text(), reason, message))
 
     def _start(self, host: Host, entry: StoredObject) -> None:
-        if not self._take_gpus(host, entry):
+        try:
+            taken = self._take_gpus(host, entry)
+        except NotPrepared as error:
+            log.info("%s: %s", entry.key, error)
+            self._appoint(entry.key, Step.START, _PREPARE_AGAIN_S)
+            return
+        if not taken:
             message = (
                 f"Allocate failed due to requested number of devices unavailable for {GPU}. "
                 f"Requested: {_gpus_asked(entry.object())}, Available: {len(host.gpus.free)}, "
@@ -162,9 +177,14 @@ class PodWork:
 
     def _take_gpus(self, host: Host, entry: StoredObject) -> bool:
         pod = entry.object()
+        if pod["spec"].get("resourceClaims"):
+            places = self.prepared.prepare(entry.key, pod)
+            whole = not any(each.slices for each in places)
+            uuids = [each.uuid for each in places]
+            host.gpus.share(entry.key, uuids, self._clock(), is_whole=whole)
         chosen = (pod["metadata"].get("annotations") or {}).get(CHOSEN_GPUS, "").split(",")
         asked = _gpus_asked(pod)
-        if not asked:
+        if not asked and chosen != [""]:
             host.gpus.share(entry.key, chosen, self._clock())
         return host.gpus.take(entry.key, asked, chosen, self._clock())
 

@@ -19,6 +19,7 @@ _UUIDS = UUID("0f1e8b6e-6d38-4a39-9a52-2f2ad3c6d8c4")
 
 Links = tuple[tuple[str, ...], ...]
 Fabric = Literal["nvswitch", "nvlink", "pcie"]
+GpuDriver = Literal["plugin", "whole", "mig", "example"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,9 @@ class Machine:
     shape: MachineType
     zone: str
     number: int
+    #: What offers its GPUs: NVIDIA's device plugin; its DRA driver, which publishes whole GPUs or
+    #: also each slice of MIG; or the example driver of Kubernetes.
+    driver: GpuDriver = "plugin"
 
 
 # -- how GPUs are wired ---------------------------------------------------------------------------

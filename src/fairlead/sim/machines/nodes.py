@@ -24,13 +24,14 @@ _RESERVED_GIB = 8
 
 def node_object(machine: Machine, now: str) -> Object:
     """A Ready node without taints; `now` is when it says it became so."""
+    listed = {KEY: write(inventory(machine))} if machine.driver != "example" else {}
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
             "name": machine.name,
             "labels": labels(machine),
-            "annotations": {KEY: write(inventory(machine))},
+            "annotations": listed,
         },
         "spec": {},
         "status": {
@@ -86,12 +87,13 @@ def address(machine: Machine) -> str:
 
 def _resources(machine: Machine, less_cpus: int = 0, less_gib: int = 0) -> dict[str, str]:
     shape = machine.shape
+    counted = {GPU: str(shape.gpus)} if machine.driver == "plugin" else {}
     return {
         "cpu": str(shape.cpus - less_cpus),
         "memory": f"{shape.memory_gib - less_gib}Gi",
         "ephemeral-storage": "3500Gi",
         "pods": "110",
-        GPU: str(shape.gpus),
+        **counted,
     }
 
 

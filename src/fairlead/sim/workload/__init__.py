@@ -55,6 +55,10 @@ class Stream(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=
     node_selector: dict[str, str] = {}
     #: The queue of its pods, by name.
     queue: Name | None = None
+    #: Each pod has a claim for so many devices of this class instead of GPUs: `gpus` of them, or
+    #: one, which is `share` of a GPU; and a CEL expression about the devices.
+    device_class: Annotated[str, msgspec.Meta(min_length=1, max_length=253)] | None = None
+    device_selector: str = ""
 
     def __post_init__(self) -> None:
         for name in ("every", "patience"):

@@ -51,6 +51,30 @@ def priority_classes(workload: Workload) -> list[Object]:
     ]
 
 
+def claim_templates(workload: Workload) -> list[Object]:
+    """The templates of the claims that pods of the streams use."""
+    return [_claim_template(stream) for stream in workload.streams if stream.device_class]
+
+
+def claim_template_name(stream: Stream) -> str:
+    return f"sample-{stream.name}"
+
+
+def _claim_template(stream: Stream) -> Object:
+    count = 1 if stream.share is not None else stream.gpus
+    need: Object = {"deviceClassName": stream.device_class, "count": count}
+    need["allocationMode"] = "ExactCount"
+    if stream.device_selector:
+        need["selectors"] = [{"cel": {"expression": stream.device_selector}}]
+    devices = {"requests": [{"name": "gpu", "exactly": need}]}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": claim_template_name(stream), "namespace": "default"},
+        "spec": {"spec": {"devices": devices}},
+    }
+
+
 def queue_definition() -> Object:
     """The kind of queues."""
     file = resources.files("fairlead.sim").joinpath("workload", "crds.yaml")
@@ -117,7 +141,9 @@ def _job(stream: Stream, metadata: Object, template: Object) -> Object:
 def _template(stream: Stream, labels: dict[str, str], run_for: str | None) -> Object:
     annotations = {RUN_FOR: run_for} if run_for else {}
     amounts = {"cpu": stream.cpu, "memory": stream.memory}
-    if stream.share is not None:
+    if stream.device_class:
+        pass  # by a claim, below
+    elif stream.share is not None:
         annotations[_SHARE] = f"{stream.share:g}"
     elif stream.gpus:
         amounts[GPU] = str(stream.gpus)
@@ -138,6 +164,10 @@ def _template(stream: Stream, labels: dict[str, str], run_for: str | None) -> Ob
             }
         ],
     }
+    if stream.device_class:
+        template = claim_template_name(stream)
+        spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": template}]
+        spec["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
     if stream.priority:
         spec["priorityClassName"] = _class_name(stream.priority)
     if stream.node_selector:

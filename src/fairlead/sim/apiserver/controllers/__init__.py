@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 
 from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.controllers.budgets import DisruptionController
+from fairlead.sim.apiserver.controllers.claims import ClaimKeeper, ClaimMaker
 from fairlead.sim.apiserver.controllers.daemonsets import DaemonSetController
 from fairlead.sim.apiserver.controllers.deployments import DeploymentController
 from fairlead.sim.apiserver.controllers.events import EventController
@@ -29,6 +30,8 @@ _ALL: tuple[type[Controller], ...] = (
     DaemonSetController,
     JobController,
     DisruptionController,
+    ClaimMaker,
+    ClaimKeeper,
     NamespaceController,
     NodeController,
     GarbageCollector,

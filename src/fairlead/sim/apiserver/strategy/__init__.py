@@ -3,8 +3,8 @@
 from functools import cache
 
 from fairlead.sim.apiserver.kinds import Kind
-from fairlead.sim.apiserver.strategy import cluster, plain, pods, workloads
-from fairlead.sim.apiserver.strategy.base import SpecStrategy, Strategy
+from fairlead.sim.apiserver.strategy import claims, cluster, plain, pods, workloads
+from fairlead.sim.apiserver.strategy.base import Strategy
 
 _BY_RESOURCE: dict[str, Strategy] = {
     "pods": pods.PodStrategy(),
@@ -41,7 +41,8 @@ _BY_RESOURCE: dict[str, Strategy] = {
     "mutatingadmissionpolicies.admissionregistration.k8s.io": plain.PolicyStrategy(),
     "mutatingadmissionpolicybindings.admissionregistration.k8s.io": plain.PolicyStrategy(),
     "customresourcedefinitions.apiextensions.k8s.io": plain.DefinitionStrategy(),
-    "resourceclaims.resource.k8s.io": SpecStrategy(),
+    "resourceclaims.resource.k8s.io": claims.ClaimStrategy(),
+    "resourceclaimtemplates.resource.k8s.io": claims.ClaimTemplateStrategy(),
     "resourceslices.resource.k8s.io": plain.StrictStrategy(),
 }
 _PLAIN = Strategy()
