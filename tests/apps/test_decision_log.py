@@ -59,6 +59,7 @@ from fairlead.model.errors import ConfigError
 from fairlead.model.forecasts import Forecast
 from fairlead.model.gangs import Membership
 from fairlead.model.gpus import FAIRLEAD, Gpu, GpuRequest, Inventory
+from fairlead.model.named_readings import ReadingTerms, SeenReading
 from fairlead.model.node_figures import Figure, FigureList, FigureRule, SeenFigures
 from fairlead.model.run_times import RunTime
 from fairlead.model.start_times import Window
@@ -335,20 +336,24 @@ def test_forecasts_of_starts_are_part_of_the_log(tmp_path: Path) -> None:
     assert report.events["StartRecordLoaded"] == 1
 
 
-def test_a_new_run_of_the_log_begins_with_figures_and_forecasts(tmp_path: Path) -> None:
+def test_a_new_run_of_the_log_begins_with_what_feeds_have_sent(tmp_path: Path) -> None:
     world = Logged(tmp_path)
     busy(world, 1)
     price = FigureList("table", (FigureRule((), 4.0),))
     world.tell(events.FiguresSeen(SeenFigures(Figure.PRICE, (price,))))
     forecast = Forecast(Window.CHEAP, "file", "EUR/kWh", ((0.0, 3600.0, 0.3),))
     world.tell(events.ForecastSeen(forecast))
+    reading = SeenReading(ReadingTerms("inlet", "C"), {"a": 21.0})
+    world.tell(events.ReadingSeen(reading))
     world.engine.begin_again()
+    assert [*world.engine.cluster.columns.readings.seen] == [reading]
     assert world.engine.start_windows.forecasts[Window.CHEAP].forecast == forecast
     assert [*world.engine.cluster.columns.figures.seen] == [SeenFigures(Figure.PRICE, (price,))]
     world.log.close(10)
     report = replay(reader(tmp_path))
     assert report.difference is None
     assert report.events["ForecastSeen"] == report.events["FiguresSeen"] == 1
+    assert report.events["ReadingSeen"] == 1
 
 
 def test_a_replay_builds_the_engine_as_the_scheduler_does() -> None:

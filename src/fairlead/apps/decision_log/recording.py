@@ -198,9 +198,10 @@ class RecordedEngine(Engine):
         starts = start_dumps.dump(self.start_record, wall_s) if self.start_record.version else b""
         owners = [events.OwnerRunTimeSeen(*each) for each in self.run_times.owners]
         figures = [events.FiguresSeen(seen) for seen in self.cluster.columns.figures.seen]
+        readings = [events.ReadingSeen(seen) for seen in self.cluster.columns.readings.seen]
         best = self.start_windows.forecasts.values()
         forecasts = [events.ForecastSeen(each.forecast) for each in best]
-        shown: list[events.Event] = [*owners, *figures, *forecasts]
+        shown: list[events.Event] = [*owners, *figures, *readings, *forecasts]
         args, kwargs = self._made_of
         Engine.__init__(self, *args, **kwargs)
         self.keeps_records = keeps
