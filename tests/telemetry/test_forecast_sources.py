@@ -286,3 +286,27 @@ def test_a_configuration_that_makes_no_sense(text: str, why: str) -> None:
 def test_records_nested_without_end_are_refused() -> None:
     with pytest.raises(SourceFault):
         read_records(b'{"data":' * 50_000)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"Rating": 10**400}, {"Time": 10**400}, {"Time": -(10**400)}, {"Duration": 10**400},
+     {"Location": ["x"]}, {"Location": {"x": 1}}],
+    ids=["value", "time", "early", "duration", "list", "object"],
+)  # fmt: skip
+async def test_no_record_ends_the_feed(tmp_path: Path, changed: dict[str, object]) -> None:
+    rows = hours(300, 100, 200)
+    text = FILE.replace("file: grid.json", "file: grid.json, location: x")
+    found, _ = await from_file(tmp_path, [*rows, {**rows[2], **changed}], text)
+    assert [value for _, _, value in found.spans] == [300, 100, 200]
+    points, _ = read_records(json.dumps([{**rows[0], **changed}]).encode())
+    assert len(points) <= 1
+
+
+@pytest.mark.parametrize(
+    "data", [b"[" + b"{}," * 30_000 + b"{}]", b"time,value\n" + b"1,2\n" * 30_000]
+)
+async def test_too_many_records_are_not_read(tmp_path: Path, data: bytes) -> None:
+    found, problem = await from_file(tmp_path, data)
+    assert found.spans == ()
+    assert problem == "it has more than 20000 records"

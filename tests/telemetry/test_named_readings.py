@@ -62,6 +62,13 @@ async def test_values_follow_their_nodes_and_only_changes_are_sent() -> None:
         assert world.problem == ""
 
 
+async def test_sums_of_the_largest_values_are_finite() -> None:
+    async with prometheus(lambda: by_node(a="1.7e308", b="1.7e308", g="-1.7e308")) as url:
+        world = World(a_reading(url))
+        assert await world.values(0.0) == [-1.0, -1.0, -1.0]
+        assert "3 out of range" in world.problem
+
+
 async def test_a_node_that_comes_later_has_its_value_at_once() -> None:
     async with prometheus(lambda: by_node(late="7")) as url:
         world = World(a_reading(url))

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import islice, pairwise
 from statistics import median
 from typing import Any
 
@@ -32,6 +32,8 @@ _MOST_REJECTED = 0.5
 #: A value holds until the next one, if that comes within so many steps.
 _BRIDGED = 2.0
 _HOUR_S = 3600.0
+#: More records are not read in one turn.
+_MOST_RECORDS = 20_000
 #: Numbers beyond this are milliseconds since 1970.
 _MILLIS = 1e11
 
@@ -49,7 +51,7 @@ class Point:
 def read_records(data: bytes, location: str = "") -> tuple[list[Point], Counter[str]]:
     """What the bytes say, and how many records are not used, by why. Raises SourceFault."""
     rows = _rows(data)
-    places = {place for row in rows if (place := _first(row, _LOCATIONS))}
+    places = {str(place) for row in rows if (place := _first(row, _LOCATIONS))}
     if location:
         rows = [row for row in rows if str(_first(row, _LOCATIONS) or "") == location]
     elif len(places) > 1:
@@ -66,6 +68,8 @@ def _rows(data: bytes) -> list[Mapping[str, Any]]:
         rows = _listed(msgspec.json.decode(text)) if text[:1] in ("[", "{") else _lines(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, csv.Error) as error:
         raise SourceFault(f"it cannot be read: {error}") from error
+    if len(rows) > _MOST_RECORDS:
+        raise SourceFault(f"it has more than {_MOST_RECORDS} records")
     found = [row for row in rows if isinstance(row, dict)]
     return [{str(key).lower(): value for key, value in row.items()} for row in found]
 
@@ -77,7 +81,8 @@ def _listed(found: Any) -> Sequence[Any]:
 
 
 def _lines(text: str) -> Sequence[Any]:
-    return list(csv.DictReader(line for line in text.splitlines() if line.strip()))
+    read = csv.DictReader(line for line in text.splitlines() if line.strip())
+    return list(islice(read, _MOST_RECORDS + 1))
 
 
 def _point(row: Mapping[str, Any], rejected: Counter[str]) -> Point | None:
@@ -96,10 +101,10 @@ def _first(row: Mapping[str, Any], names: Iterable[str]) -> Any:
 
 
 def _time(said: Any) -> float | None:
-    number = said if isinstance(said, (int, float)) else None
-    if number is not None:
-        seconds = number / 1000.0 if abs(number) > _MILLIS else float(number)
-        return seconds if math.isfinite(seconds) and 0 < seconds < _MILLIS else None
+    if isinstance(said, (int, float)):
+        number = _number(said) or 0.0
+        seconds = number / 1000.0 if number > _MILLIS else number
+        return seconds if 0 < seconds < _MILLIS else None
     try:
         found = datetime.fromisoformat(str(said)[:64])
         return found.timestamp() if found.tzinfo else None
@@ -112,7 +117,7 @@ def _number(said: Any) -> float | None:
         said = said.get("forecast")
     try:
         found = float(said)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return found if math.isfinite(found) else None
 

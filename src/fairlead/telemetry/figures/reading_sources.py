@@ -14,6 +14,8 @@ from fairlead.telemetry.sources.prometheus_api import PrometheusServer, QuerySam
 
 #: About 20,000 samples, which are read in one turn.
 _MOST_BYTES = 8 << 20
+#: A value beyond this is an error; sums of values within it are finite.
+_LARGEST = 1e15
 _labels = msgspec.json.Decoder(dict[str, str])
 #: Where the configuration names no label: the first of these that a sample has.
 NODE_LABELS = ("node", "Hostname", "kubernetes_node", "nodename", "instance")
@@ -138,7 +140,7 @@ class ReadingSource:
             return "without the label"
         if not math.isfinite(value):
             return "not a number"
-        if not self.plan.lowest <= value <= self.plan.highest:
+        if abs(value) > _LARGEST or not self.plan.lowest <= value <= self.plan.highest:
             return "out of range"
         if key in found:
             return "for a key that has one already"
