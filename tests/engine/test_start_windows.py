@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from builders import a_node, a_pod, an_engine, decide, see
 from fairlead.engine import start_windows
@@ -21,7 +22,7 @@ from fairlead.engine.instructions import (
     Instruction,
 )
 from fairlead.engine.reasons import WAITING_FOR_WINDOW
-from fairlead.model.forecasts import Forecast
+from fairlead.model.forecasts import MOST_SPANS, Forecast
 from fairlead.model.pods import Pod
 from fairlead.model.run_times import RunTime
 from fairlead.model.start_times import StartTimes, Window
@@ -363,6 +364,107 @@ def test_units_that_are_gone_are_forgotten() -> None:
     windows = engine.start_windows
     assert len(windows._heap) < 80
     assert len(windows._plans) < 80
+
+
+def test_units_that_start_at_once_are_forgotten_too() -> None:
+    engine = an_engine_at_midnight()  # without a forecast, nothing is to be looked at later
+    for n in range(200):
+        pod = green(f"p{n}")
+        see(engine, pod)
+        decide(engine)
+        engine.handle(PodGone(pod), now=0.0)
+    assert len(engine.start_windows._plans) < 80
+    assert len(engine.start_windows._released) < 80
+
+
+def test_times_of_units_that_are_gone_do_not_keep_the_scheduler_awake() -> None:
+    engine = an_engine_at_midnight(NIGHT)
+    pod = green()
+    see(engine, pod)
+    decide(engine)
+    engine.queue.wake(engine.queue.all_waiting()[0], "UnschedulableTimeout", now=0.0)
+    engine.handle(ForecastSeen(a_forecast(*[300] * 5, 100, *[300] * 18)), now=1.0)
+    engine.tend(now=1.0)
+    engine.handle(PodGone(pod), now=1.0)
+    engine.tend(now=3 * HOUR)
+    assert engine.start_windows.due_s() is None
+
+
+def test_waiting_units_are_counted_in_one_pass() -> None:
+    engine = an_engine_at_midnight(NIGHT)
+    see(engine, *(green(f"p{n}") for n in range(20)))
+    decide(engine)
+    sizes = []
+
+    class Counted(set[str]):
+        def __or__(self, other: object) -> "Counted":
+            sizes.append(len(self))
+            return self
+
+    engine.start_windows._released = Counted({"p0"})
+    engine.start_windows._over = Counted()
+    assert engine.start_windows.waiting == 20
+    assert len(sizes) <= 1
+
+
+def test_the_starts_that_are_compared_are_few_whatever_the_forecast(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+    means = BestStart._means
+
+    def counted(best: BestStart, starts: NDArray[np.float64], run_s: float) -> NDArray[np.float64]:
+        asked.append(len(starts))
+        return means(best, starts, run_s)
+
+    monkeypatch.setattr(BestStart, "_means", counted)
+    values = (300.0 - 200 * (1400 < n < 1800) for n in range(MOST_SPANS))
+    best = BestStart(a_forecast(*values, step_s=31.0))
+    chosen = best.choose(MIDNIGHT, MIDNIGHT + 20 * DAY, HOUR)
+    assert chosen is not None
+    assert chosen.mean == 100.0
+    assert max(asked) <= 1002
+
+
+def test_a_gang_waits_if_any_of_its_pods_says_so() -> None:
+    engine = an_engine_at_midnight()
+    world = GangWorld(engine)
+    first, *others = a_gang("job", 4)
+    later = StartTimes(MIDNIGHT, MIDNIGHT + 2 * HOUR)
+    world.create(first, *(replace(pod, start=later) for pod in others))
+    world.decide_all()
+    assert not world.binds
+    world.now = 2 * HOUR
+    engine.tend(now=world.now)
+    world.decide_all()
+    assert len(world.binds) == 4
+
+
+def test_a_pod_that_joins_a_gang_with_nodes_does_not_wait() -> None:
+    engine = an_engine_at_midnight()
+    world = GangWorld(engine)
+    *first, last = a_gang("job", 4, minimum=3)
+    world.create(*first)
+    world.decide_all()
+    world.answer_all()
+    assert world.bound("job") == 3
+    world.create(replace(last, start=StartTimes(MIDNIGHT, MIDNIGHT + 2 * HOUR)))
+    world.decide_all()
+    world.answer_all()
+    assert world.bound("job") == 4
+
+
+def test_an_edit_counts_while_a_start_stays_without_a_forecast() -> None:
+    engine = an_engine_at_midnight(NIGHT)
+    pod = green()
+    see(engine, pod)
+    decide(engine)
+    engine.handle(ForecastSeen(Forecast(Window.LOW_CARBON)), now=1.0)
+    assert pod.start
+    edited = replace(pod.start, give_up_s=MIDNIGHT + HOUR)
+    see(engine, replace(pod, start=edited, annotations={"edited": ""}), now=1.0)
+    assert not binds(decide(engine, now=60.0))
+    assert engine.start_windows.due_s() == HOUR
 
 
 @settings(max_examples=60, deadline=None)

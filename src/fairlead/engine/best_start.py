@@ -17,6 +17,8 @@ _REPEATED_DAYS = 7
 #: Means that differ by less than this part of all that the forecast has count as equal: the first
 #: start of them is chosen, and a new forecast that says nearly the same moves no start.
 _TOLERANCE = 0.01
+#: Starts that are compared: of more, as in a long wait with values for each minute, only a part is.
+_MOST_STARTS = 1000
 
 _Spans = Sequence[tuple[float, float, float]]
 
@@ -44,14 +46,20 @@ class BestStart:
         """None if the forecast does not say what a start at the first time would come to."""
         if not len(self._edges) or run_s <= 0:
             return None
-        edges = np.concatenate((self._edges, self._edges - run_s))
-        between = edges[(edges > first_s) & (edges < last_s)]
-        starts = np.concatenate(([first_s], np.sort(between), [max(first_s, last_s)]))
+        between = np.concatenate((self._within(first_s, last_s, 0.0),
+                                  self._within(first_s, last_s, run_s)))  # fmt: skip
+        between = np.sort(between)[:: 1 + len(between) // _MOST_STARTS]
+        starts = np.concatenate(([first_s], between, [max(first_s, last_s)]))
         means = self._means(starts, run_s)
         if not np.isfinite(means[0]):
             return None
         chosen = int(np.argmax(means <= means.min() + self._tolerated))
         return ChosenStart(float(starts[chosen]), float(means[chosen]), float(means[0]))
+
+    def _within(self, first_s: float, last_s: float, run_s: float) -> NDArray[np.float64]:
+        """Starts between the two with which a run of that length ends where a value does."""
+        from_ = np.searchsorted(self._edges, first_s + run_s, "right")
+        return self._edges[from_ : np.searchsorted(self._edges, last_s + run_s)] - run_s
 
     def mean(self, start_s: float, run_s: float) -> float | None:
         """Of a run that starts then; None if values are missing."""

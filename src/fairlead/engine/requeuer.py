@@ -364,7 +364,7 @@ class Requeuer:
 
     def too_early(self, entry: Entry, now: float) -> QuotaRefusal | None:
         """Why the unit does not start yet, whatever nodes there are."""
-        if entry.unit.pod.start is None or self.start_windows is None:
+        if self.start_windows is None or all(pod.start is None for pod in entry.unit.pods):
             return None
         return self.start_windows.refusal(entry, now)
 

@@ -7,6 +7,7 @@ once. A unit whose start has come is not held back again.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 from fairlead.cluster.aspects import NOTHING
@@ -93,6 +94,9 @@ class StartWindows:
         nominations = self._nominations  # others were evicted for it: it takes the room
         if nominations and any(nominations.node_of(pod.uid) for pod in unit.pods):
             return None
+        if isinstance(unit, Gang) and unit.placed:
+            self._go_on(unit)
+            return None
         if (over := self._over_since(unit, wall_s)) is not None:
             return QuotaRefusal(WAIT_TIMED_OUT, OVER.format(utc(over)), woken_by=NOTHING)
         if self._is_released(unit):
@@ -103,6 +107,12 @@ class StartWindows:
         self._released.add(unit.key)
         return None
 
+    def _go_on(self, gang: Gang) -> None:
+        """Some of its pods have nodes: it does not wait with them."""
+        self._over.discard(gang.key)
+        if gang.key in self._plans:
+            self._released.add(gang.key)
+
     def _is_released(self, unit: Unit) -> bool:
         plan = self._plans.get(unit.key)
         if plan is not None and unit.key in self._released:
@@ -112,10 +122,9 @@ class StartWindows:
         return False
 
     def _over_since(self, unit: Unit, wall_s: float) -> float | None:
-        """When it said that it waits no longer, if that is past. A gang that has nodes goes on."""
+        """When it said that it waits no longer, if that is past."""
         give_up_s = unit_times(unit).give_up_s
-        has_nodes = isinstance(unit, Gang) and bool(unit.placed)
-        if give_up_s is None or wall_s < give_up_s or has_nodes:
+        if give_up_s is None or wall_s < give_up_s:
             self._over.discard(unit.key)
             return None
         if unit.key not in self._over:
@@ -138,7 +147,7 @@ class StartWindows:
         if plan.problem and (before is None or before.problem != plan.problem):
             self._said.append(AnnounceNotice(unit.pod, NO_WINDOW, plan.problem))
         self._watch(unit, plan, wall_s)
-        if len(self._heap) > 4 * len(self._queue.entries()) + _FEW:
+        if max(len(self._heap), len(self._plans)) > 4 * len(self._queue.entries()) + _FEW:
             self._forget()
         return plan
 
@@ -190,7 +199,7 @@ class StartWindows:
         if best is None:
             known = self._plans.get(unit.key)
             if known is not None and known.chosen and first_s <= known.start_s <= latest_s:
-                return known
+                return replace(known, times=times, latest_s=latest_s, run_s=run_s)
             problem = f"{START_WINDOW} is not used: no forecast for {times.window} is usable"
             return StartPlan(times, first_s, run_s=run_s, problem=problem)
         chosen = best.choose(first_s, max(first_s, latest_s), run_s)
@@ -204,12 +213,12 @@ class StartWindows:
     # -- what time brings about --------------------------------------------------------------
 
     def __bool__(self) -> bool:
-        return bool(self._plans or self._said)
+        return bool(self._plans or self._said or self._heap or self._again)
 
     @property
     def waiting(self) -> int:
         """How many units wait for their start."""
-        waiting = (key for key in self._plans if key not in self._released | self._over)
+        waiting = self._plans.keys() - self._released - self._over
         return sum(self._entry(key) is not None for key in waiting)
 
     def is_waiting(self, unit: Unit) -> bool:
