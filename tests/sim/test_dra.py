@@ -184,6 +184,27 @@ async def test_a_pod_starts_when_its_claim_is_reserved_for_it_and_not_before():
     assert world.kubelets.refused_devices == []
 
 
+async def test_a_plain_gpu_pod_gets_the_device_of_the_claim_that_was_made_for_it():
+    world = World()
+    await world.begin()
+    await world.claim("c")
+    limits = {"limits": {"nvidia.com/gpu": "1"}}
+    container = {"name": "main", "image": "x", "resources": limits}
+    spec = {"containers": [container], "nodeName": "h100-01"}
+    made = await world.make("pods", {"metadata": {"name": "p"}, "spec": spec})
+    mapping = {"containerName": "main", "requestName": "gpu", "resourceName": "nvidia.com/gpu"}
+    said = {"resourceClaimName": "c", "requestMappings": [mapping]}
+    call = Call(world.api.kinds.plural("pods"), "default", "p", "status")
+    status = {"extendedResourceClaimStatus": said, "phase": "Pending"}
+    await modify(world.api, call, lambda old: {**old, "status": status})
+    world.pass_s(3)
+    assert world.phase("p") == "Pending", "the claim is not reserved for it"
+    await world.allocate("c", "gpu-3", ("p", made.uid))
+    world.pass_s(3)
+    assert world.phase("p") == "Running"
+    assert [gpu.index for gpu in world.kubelets.readings("h100-01") if gpu.pod] == [3]
+
+
 async def test_a_device_that_two_claims_have_is_prepared_for_the_first_and_counted():
     world = World()
     await world.begin()

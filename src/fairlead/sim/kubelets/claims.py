@@ -51,7 +51,7 @@ class PreparedDevices:
 
     def prepare(self, key: str, pod: Object) -> list[DevicePlace]:
         """Prepares the claims of a pod, once; all its devices. Raises NotPrepared."""
-        claims = [self._claim(pod, use) for use in pod["spec"].get("resourceClaims") or ()]
+        claims = [self._claim(pod, use) for use in _uses(pod)]
         found: list[DevicePlace] = []
         for claim in filter(None, claims):
             uid = claim["metadata"]["uid"]
@@ -116,6 +116,26 @@ class PreparedDevices:
                     if device["name"] == name:
                         return DevicePlace(driver, pool, name, *_gpu(device))
         return DevicePlace(driver, pool, name)
+
+
+def extended_resources(pod: Object) -> set[str]:
+    """Those of its extended resources that a claim serves, and no device plugin."""
+    mappings = _extended(pod).get("requestMappings") or ()
+    return {each["resourceName"] for each in mappings}
+
+
+def has_claims(pod: Object) -> bool:
+    return bool(_uses(pod))
+
+
+def _uses(pod: Object) -> list[Object]:
+    name = _extended(pod).get("resourceClaimName")
+    extended = [{"resourceClaimName": name}] if name else []
+    return [*(pod["spec"].get("resourceClaims") or ()), *extended]
+
+
+def _extended(pod: Object) -> Object:
+    return (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
 
 
 def _gpu(device: Object) -> tuple[str, frozenset[str]]:

@@ -16,7 +16,12 @@ from fairlead.sim.apiserver.clock import now_text, seconds_since
 from fairlead.sim.apiserver.store import Change, StoredObject
 from fairlead.sim.kubelets import pods as statuses
 from fairlead.sim.kubelets.agenda import Agenda, Key, Step
-from fairlead.sim.kubelets.claims import NotPrepared, PreparedDevices
+from fairlead.sim.kubelets.claims import (
+    NotPrepared,
+    PreparedDevices,
+    extended_resources,
+    has_claims,
+)
 from fairlead.sim.kubelets.gpus import lot
 from fairlead.sim.kubelets.hosts import Host, Hosts
 
@@ -177,13 +182,13 @@ class PodWork:
 
     def _take_gpus(self, host: Host, entry: StoredObject) -> bool:
         pod = entry.object()
-        if pod["spec"].get("resourceClaims"):
+        if has_claims(pod):
             places = self.prepared.prepare(entry.key, pod)
             whole = not any(each.slices for each in places)
             uuids = [each.uuid for each in places]
             host.gpus.share(entry.key, uuids, self._clock(), is_whole=whole)
         chosen = (pod["metadata"].get("annotations") or {}).get(CHOSEN_GPUS, "").split(",")
-        asked = _gpus_asked(pod)
+        asked = 0 if GPU in extended_resources(pod) else _gpus_asked(pod)
         if not asked and chosen != [""]:
             host.gpus.share(entry.key, chosen, self._clock())
         return host.gpus.take(entry.key, asked, chosen, self._clock())
