@@ -1,14 +1,16 @@
-"""Queues, reservations, rules of users and a queue by run times that cost as much as they can."""
+"""Queues, reservations, counted resources, rules of users and a queue by run times."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from fairlead.apps.config.profiles import built_in, ruled
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import AdvanceSeen, NodeSeen, QueueGone, QueueSeen
+from fairlead.engine.events import AdvanceSeen, CountedSeen, NodeSeen, QueueGone, QueueSeen
 from fairlead.kube.codec import decode_node
 from fairlead.model.advance import AdvanceReservation
 from fairlead.model.backfill import BackfillMode, BackfillTerms
+from fairlead.model.counted import CountedLayer, CountedResource
 from fairlead.model.queues import GPUS, QueueSpec
 from fairlead.model.rules import NODE_RULE
 from fairlead.plugins.rules import NodeRules
@@ -26,7 +28,7 @@ from hostile_cluster import (
     gone,
     seen,
 )
-from pods import Body
+from pods import ZONE, Body
 
 
 def queues(size: Size) -> Iterator[Made]:
@@ -57,6 +59,29 @@ def reservations(size: Size) -> Iterator[Made]:
         yield partial(AdvanceSeen, AdvanceReservation(f"b{number}", 7200.0, 9000.0, chosen))
         yield partial(AdvanceSeen, AdvanceReservation(f"c{number}", 7200.0, 9000.0, gpus=10**7))
     yield seen(a_pod("h", gpus=8))
+
+
+def counted_gpus(size: Size) -> Iterator[Made]:
+    """Every pod has GPUs that are charged, and then for another amount."""
+    for amount in (700, 500):
+        spec = CountedResource("power", 10**9, per_gpu=(("*", amount),))
+        yield partial(CountedSeen, spec)
+        yield seen(a_pod(f"h{amount}", gpus=8))
+
+
+def counted_layers(size: Size, *, by_label: bool) -> Iterator[Made]:
+    """As many layers as there may be cover each node, and all pods are charged on each."""
+    for number in range(size.nodes):
+        raw = encoded(a_node(size, number, labels={"room": "one"}))
+        yield lambda raw=raw: NodeSeen(decode_node(raw))
+    chosen = {"label": ZONE} if by_label else {"selector": (("room", "one"),)}
+    layers = tuple(CountedLayer(f"l{at}", 10**9, **chosen) for at in range(size.each // 40))
+    yield partial(CountedSeen, CountedResource("power", layers=layers, per_gpu=(("*", 700),)))
+    yield seen(a_pod("h", gpus=8))
+    fewer = tuple(replace(layer, count=100) for layer in layers)
+    yield partial(CountedSeen, CountedResource("power", layers=fewer, per_gpu=(("*", 700),)))
+    yield seen(a_pod("i", gpus=1))
+    yield gone(size, 1)
 
 
 def rules_of_users(size: Size) -> Iterator[Made]:
@@ -96,6 +121,9 @@ def short_first_engine() -> Engine:
 OBJECT_SHAPES: dict[str, Shape] = {
     "queues, many": queues,
     "reservations": reservations,
+    "counted GPUs": counted_gpus,
+    "counted on layers by label": partial(counted_layers, by_label=True),
+    "counted on layers by selector": partial(counted_layers, by_label=False),
     "rules of users": rules_of_users,
     "short first": short_first,
 }

@@ -1,6 +1,7 @@
 """Counted resources: licences and watts that pods wait for."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import pytest
 from builders import SCHEDULER, a_node
 from fairlead.apps.config.profiles import built_in
 from fairlead.apps.run.counted_measures import expose_counted_of
-from fairlead.cluster import counted_layers
+from fairlead.cluster import counted_books, counted_layers
 from fairlead.cluster.counted_book import CountedBook
 from fairlead.engine import counted_statuses
 from fairlead.engine.engine import Engine
@@ -69,6 +70,12 @@ class CountedWorld(TimedWorld):
     def count(self, spec: CountedResource) -> None:
         self.tell(CountedSeen(spec))
         self.work()
+
+    def work(self) -> None:
+        """Until all pods are charged as well."""
+        super().work()
+        while (books := self.engine.cluster.counted) and books.partial:
+            super().work()
 
     def used(self, name: str = "solver") -> int:
         assert self.engine.cluster.counted
@@ -500,9 +507,61 @@ def test_a_node_with_another_label_counts_for_another_rack() -> None:
     assert book.left_on("rack/c") == 1
 
 
+def test_no_pod_gets_any_until_all_that_run_are_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counted_books, "_SLICE", 1)
+    world = CountedWorld()
+    for number in range(14):
+        world.submit(*a_job(f"p{number}", 1, None))
+    world.tell(CountedSeen(CountedResource("power", 15, per_gpu=(("*", 1),))))
+    assert 0 < world.used("power") < 14
+    world.create(*a_job("q0", 1, None), *a_job("q1", 1, None))
+    world.engine.decide(now=world.now)
+    assert world.used("power") < 14
+    assert not any(map(world.runs, ("q0", "q1")))
+    world.work()
+    assert world.used("power") == 15
+    assert sorted(map(world.runs, ("q0", "q1"))) == [False, True]
+    assert "are not all counted yet" in world.failures["q1"].message
+    waits = world.engine.counted.why(world.pods["q1"])
+    assert waits
+    assert "0 of 15 free" in waits.message
+
+
+def test_pods_and_nodes_that_change_while_pods_are_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counted_books, "_SLICE", 1)
+    power = CountedResource("power", 99, per_gpu=(("*", 1),))
+    racks = replace(power, layers=(CountedLayer("rack", 50, label="rack"),))
+    world = CountedWorld()
+    for number in range(14):
+        world.submit(*a_job(f"p{number}", 1, None))
+    world.tell(CountedSeen(power))
+    world.tell(CountedSeen(racks))
+    world.end("p0", "p1", "p12", "p13")
+    world.tell(CountedSeen(replace(racks, total=98)))
+    for name in ("a1", "b2"):
+        world.tell(NodeSeen(a_node(name, gpus=4, labels={"rack": "c"})))
+    assert world.engine.wake_at_s() == 0.0
+    world.work()
+    books = world.engine.cluster.counted
+    assert books
+    book, nodes = books.books["power"], [pod.node for pod in world.pods.values() if pod.node]
+    moved = Counter({"a1": "c", "b2": "c"}.get(node, node[0]) for node in nodes)
+    assert (book.used, book.spec.total, books.partial) == (10, 98, {})
+    assert book.by_layer == {f"rack/{rack}": count for rack, count in moved.items()}
+    world.tell(CountedSeen(power))
+    world.tell(CountedGone("power"))
+    assert not books.partial
+    world.submit(*a_job("later", 1, None))
+    assert world.runs("later")
+
+
+@pytest.mark.parametrize("slice_", [1, 60_000])
 @pytest.mark.parametrize("mode", list(CountedMode))
-def test_the_books_are_right_after_any_of_it(mode: CountedMode) -> None:
+def test_the_books_are_right_after_any_of_it(
+    mode: CountedMode, slice_: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Random pods come, go and restart; what is used is what bound pods were charged with."""
+    monkeypatch.setattr(counted_books, "_SLICE", slice_)
     rng = random.Random(mode)
     layer = CountedLayer("rack", 4, (("room", "x"),) if mode is CountedMode.ANY else (), "rack")
     layers = (replace(layer, selector=()), CountedLayer("all", 6, (("rack", "a"),)))
@@ -521,8 +580,11 @@ def test_the_books_are_right_after_any_of_it(mode: CountedMode) -> None:
             if not any(pod.node == node for pod in world.pods.values()):
                 labels = {"rack": rng.choice("abc")}
                 world.tell(NodeSeen(a_node(node, gpus=4, labels=labels)))
-        else:
+        elif draw < 0.97:
             world.restarted(spec)
+        else:
+            world.count(replace(spec, layers=spec.layers[:1]))
+            world.count(spec)
         held = [pod.counted for pod in world.pods.values() if pod.node]
         assert world.used() == sum(n for ask in held if ask for _, n, _ in ask.charged) <= 7
         assert world.engine.cluster.counted

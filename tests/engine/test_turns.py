@@ -18,7 +18,7 @@ import pytest
 
 from fairlead.apps.config.profiles import built_in
 from fairlead.claims import columns, turn_limit
-from fairlead.cluster import claim_search, free_volumes
+from fairlead.cluster import claim_search, counted_books, free_volumes
 from fairlead.engine import claim_gates, gang_flights, gang_trials, gang_views, requeuer
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event
@@ -55,6 +55,7 @@ BOUNDS = [
         (columns, "ROWS_AT_ONCE"),
         (claim_search, "_MOST_STEPS"),
         (claim_gates, "_SLICE"),
+        (counted_books, "_SLICE"),
         (rule_expressions, "USER_COST"),
     )
 ]

@@ -44,6 +44,9 @@ class CountedBook:
         self.used = 0
         self.by_layer: Counter[str] = Counter()
         self.by_namespace: Counter[str] = Counter()
+        #: Nodes whose pods are not charged yet, and what pods there were charged with before.
+        self.uncharged: dict[str, None] = {}
+        self.earlier: dict[str, CountedCharge] = {}
         #: Grows when any of this changes.
         self.version = 0
         self._outside, self._includes_pods = 0, False
@@ -87,12 +90,16 @@ class CountedBook:
             self._change(charge, -1)
         return charge
 
+    def charge_of(self, uid: str) -> CountedCharge | None:
+        return self.charges.get(uid) or self.earlier.get(uid)
+
     def adopt(self, before: "CountedBook") -> None:
         """All pods hold what they held before, on the same layers."""
         self.layers = before.layers
         self.layers.renumber(self.spec)
         self.charges, self.used = before.charges, before.used
         self.by_layer, self.by_namespace = before.by_layer, before.by_namespace
+        self.uncharged, self.earlier = before.uncharged, before.earlier
 
     def _change(self, charge: CountedCharge, sign: int) -> None:
         amount = sign * charge.amount

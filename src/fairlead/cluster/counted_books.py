@@ -1,7 +1,8 @@
 """Counted resources: how many each pod holds, on which layers, and which nodes have enough left.
 
 What a pod holds is charged when its holding comes, within trials as well, and given back when it
-goes. A bound pod keeps what its bind says that it was charged with.
+goes. A bound pod keeps what its bind says that it was charged with. When an object comes or
+changes, pods that run are charged over several turns, node by node.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from fairlead.cluster.holdings import Holding
 
 
+#: Steps of one turn: about 50 ms. To charge a pod takes some, and one more for each layer.
+_SLICE = 60_000
+_STEPS_OF_POD = 10
+
 #: Pods hold less of the resource than before.
 OnReleased = Callable[[str], None]
 
@@ -32,6 +37,8 @@ class CountedBooks:
         self.books: dict[str, CountedBook] = {}
         #: Those that GPUs are charged for, whatever their pods ask.
         self._by_gpu: list[CountedBook] = []
+        #: Those for which pods are left that `go_on` has to charge.
+        self.partial: dict[str, CountedBook] = {}
         #: By pod, the resources that it is charged for.
         self._names: dict[str, set[str]] = {}
         self._ignored = False
@@ -46,22 +53,53 @@ class CountedBooks:
         self._sort()
         if before is not None and _shape(before.spec) == _shape(spec):
             book.adopt(before)  # only numbers are others than before
+            if book.uncharged:
+                self.partial[spec.name] = book
             return book
-        for node, row in self._cluster.row_of.items() if spec.layers else ():
-            book.layers.put_node(node, self._cluster.node_at(row).labels)
-        charges = before.charges if before else {}
-        same_gpus = not spec.per_gpu or (before and before.spec.per_gpu == spec.per_gpu)
-        for uid, held in self._cluster.holdings.items():
-            charge = charges.get(uid)
-            if charge is not None or held.pod.counted is not None or not same_gpus:
-                of_gpus = charge.of_gpus if charge and spec.per_gpu else 0
-                self._put(book, held, charge, of_gpus if same_gpus else None)
+        book.earlier = before.earlier | before.charges if before else {}
+        book.uncharged = self._nodes_for(book)
+        self.partial[spec.name] = book
+        self.go_on()
         return book
+
+    def _nodes_for(self, book: CountedBook) -> dict[str, None]:
+        """Nodes with layers, or with pods that may be charged, the last ones first."""
+        found = dict.fromkeys(self._cluster.row_of if book.spec.layers else ())
+        found |= dict.fromkeys(
+            held.node
+            for uid, held in self._cluster.holdings.items()
+            if book.spec.per_gpu or held.pod.counted is not None or uid in book.earlier
+        )
+        return dict.fromkeys(reversed(found))
+
+    def go_on(self) -> None:
+        """Charges some pods that run; until all are, no pod gets any of the resource."""
+        left = _SLICE
+        for name, book in list(self.partial.items()):
+            while book.uncharged and left > 0:
+                left -= self._charge_on(book, book.uncharged.popitem()[0])
+            if not book.uncharged:
+                del self.partial[name]
+                book.earlier = {}
+                self._on_released(name)
+
+    def _charge_on(self, book: CountedBook, node: str) -> int:
+        """Charges the pods of the node; returns how many steps that took."""
+        found, pods = self._cluster.node_named(node), self._cluster.held_on(node)
+        if book.spec.layers:
+            book.put_node(node, found.labels if found else None)
+        for held in pods:
+            before = book.earlier.pop(held.pod.uid, None)
+            if before or held.pod.counted is not None or book.spec.per_gpu:
+                self._put(book, held, before)
+        layers = len(book.layers.covering(node))
+        return 1 + layers + len(pods) * (_STEPS_OF_POD + layers)
 
     def remove_resource(self, name: str) -> None:
         book = self.books.pop(name, None)
-        for uid in list(book.charges) if book else ():
+        for uid in (*book.charges, *book.earlier) if book else ():
             self._forget(uid, name)
+        self.partial.pop(name, None)
         self._sort()
 
     def _sort(self) -> None:
@@ -71,7 +109,7 @@ class CountedBooks:
         """The node came or has other labels or GPUs than before."""
         found = self._cluster.node_named(node)
         for book in self.books.values():
-            if not book.spec.layers and not book.spec.per_gpu:
+            if not (book.spec.layers or book.spec.per_gpu) or node in book.uncharged:
                 continue
             book.put_node(node, found.labels if found else None)
             for held in self._cluster.held_on(node):
@@ -82,7 +120,8 @@ class CountedBooks:
 
     def put(self, held: "Holding") -> None:
         for book in self._concerned(held.pod):
-            self._put(book, held)
+            if held.node not in book.uncharged:
+                self._put(book, held)
 
     def take(self, uid: str) -> None:
         for name in self._names.pop(uid, ()):
@@ -103,13 +142,10 @@ class CountedBooks:
         book: CountedBook,
         held: "Holding",
         before: CountedCharge | None = None,
-        of_gpus: int | None = None,
     ) -> None:
-        """`of_gpus`: what its GPUs are charged for, if that is known."""
         spec, uid = book.spec, held.pod.uid
         asked, layer = _kept(before) if before and held.assumed else _charged(held, spec.name)
-        if of_gpus is None:
-            of_gpus = counted_gpus.charge(self._cluster, held, spec.per_gpu) if spec.per_gpu else 0
+        of_gpus = counted_gpus.charge(self._cluster, held, spec.per_gpu) if spec.per_gpu else 0
         amount = asked + of_gpus
         if not amount:
             self._forget(uid, spec.name)
@@ -129,8 +165,8 @@ class CountedBooks:
         """What is written with a bind: what the pod asked for, and the layer if it was chosen."""
         for name in self._names.get(uid, ()):
             book = self.books[name]
-            charge = book.charges[uid]
-            if charge.asked:
+            charge = book.charge_of(uid)
+            if charge is not None and charge.asked:
                 chosen = book.spec.mode is CountedMode.ANY and charge.layers
                 yield name, (charge.asked, charge.layers[0] if chosen else "")
 
@@ -172,6 +208,8 @@ class CountedBooks:
 
     def _rows_of(self, book: CountedBook, asked: int, pod: Pod) -> NodeMask | None:
         gpus = self._gpus_of(pod) if book.spec.per_gpu else 0
+        if book.uncharged and (asked or gpus):
+            return self._cluster.nodes.none()
         if not gpus:
             return book.rows(self._cluster, asked) if asked else None
         by_row, amounts = book.by_gpu(self._cluster)

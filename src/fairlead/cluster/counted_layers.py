@@ -2,8 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from sys import intern
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from fairlead.cluster.arrays import PerNode
 from fairlead.model.counted import CountedLayer, CountedResource
 
 if TYPE_CHECKING:
@@ -15,7 +19,7 @@ MOST_VALUES = 4096
 
 class CountedLayers:
     def __init__(self, spec: CountedResource) -> None:
-        self._rows: dict[str, list[int]] | None = None
+        self._rows: dict[str, PerNode] | None = None
         #: By node, the layers that cover it; and on how many nodes each value of a label is.
         self._on_node: dict[str, tuple[str, ...]] = {}
         self._nodes: Counter[str] = Counter()
@@ -69,7 +73,7 @@ class CountedLayers:
         for layer in self._matching(labels):
             name = layer.name
             if layer.label:
-                name = f"{name}/{labels[layer.label]}"
+                name = intern(f"{name}/{labels[layer.label]}")  # thousands of nodes have the same
                 if name not in self._nodes and len(self._nodes) >= MOST_VALUES:
                     continue
                 self._nodes[name] += 1
@@ -90,13 +94,17 @@ class CountedLayers:
                 found += by_value.get(value, ())
         return (layer for _, layer in sorted(found, key=_place) if _covers(layer, labels))
 
-    def rows(self, cluster: "Cluster") -> Mapping[str, list[int]]:
+    def rows(self, cluster: "Cluster") -> Mapping[str, PerNode]:
         """The rows of each layer that has any."""
         if self._rows is None:
-            self._rows = {}
+            alike: dict[tuple[str, ...], list[int]] = {}
             for node, names in self._on_node.items():
+                alike.setdefault(names, []).append(cluster.row_of[node])
+            found: dict[str, list[int]] = {}
+            for names, rows in alike.items():
                 for name in names:
-                    self._rows.setdefault(name, []).append(cluster.row_of[node])
+                    found.setdefault(name, []).extend(rows)
+            self._rows = {name: np.array(rows) for name, rows in found.items()}
         return self._rows
 
 

@@ -171,6 +171,9 @@ class CountedResources:
 
     def _problem(self, pod: Pod) -> QuotaRefusal | None:
         """Why the pod cannot have what it asks for, however much is left."""
+        for needed, _ in self.books.needs(pod) if self.books.partial else ():
+            if needed.uncharged:
+                return counted_messages.not_counted(needed.spec.name, _key(needed.spec.name))
         for name, amount in pod.counted.asked if pod.counted else ():
             book, key = self.books.books.get(name), _key(name)
             if book is None:
@@ -192,11 +195,13 @@ class CountedResources:
     # -- what time brings about --------------------------------------------------------------
 
     def due_s(self) -> float | None:
-        return self._statuses.due_s(self.books.books.values()) if self.is_active else None
+        if not self.is_active:
+            return None
+        return 0.0 if self.books.partial else self._statuses.due_s(self.books.books.values())
 
     def tend(self, now: float) -> list[Instruction]:
-        if not self.is_active:
-            return []
+        if not self.is_active or self.books.partial:
+            return []  # numbers that are not whole are not shown
         made, freed = self._statuses.tend(self.books.books.values(), now)
         for name in freed:
             self._free(name)

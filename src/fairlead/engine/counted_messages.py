@@ -49,6 +49,14 @@ def too_few_on_layers(book: CountedBook, amount: int, key: str) -> QuotaRefusal:
     )
 
 
+def not_counted(name: str, key: str) -> QuotaRefusal:
+    message = (
+        f"counted resource {name}: it was created or changed, and the pods that run are not all "
+        "counted yet; the pod waits until they are"
+    )
+    return QuotaRefusal(WAITING_FOR_COUNTED_RESOURCE, message, NOTHING, key, name)
+
+
 def not_found(name: str, key: str) -> QuotaRefusal:
     message = (
         f"the counted resource {name} does not exist; correct the annotation "

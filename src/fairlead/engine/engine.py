@@ -423,6 +423,8 @@ class Engine:
             self.plans.renew(now)
         if self._claim_gates.has_more:
             self._claim_gates.go_on(now)
+        if self.cluster.counted is not None:
+            self.cluster.counted.go_on()
         self._requeuer.wake(now)
         entry = self.queue.pop(now=now)
         if self.plans.is_enabled and self.plans.lead(entry, now) and entry is None:

@@ -52,6 +52,8 @@ async def live_engine(
         client, behaviour, selectors=selectors, gangs=planned.gang_dialects
     ):
         engine.handle(event, now=0.0)
+    while engine.counted.is_active and engine.counted.books.partial:
+        engine.counted.books.go_on()
     if not engine.cluster.reservations:  # the scheduler may not be allowed to make any
         reserving.switch(engine.cluster, on=False)
     return engine
