@@ -426,6 +426,36 @@ def test_the_starts_that_are_compared_are_few_whatever_the_forecast(
     assert max(asked) <= 1002
 
 
+def test_a_restart_starts_no_unit_before_its_forecast_is_read() -> None:
+    engine = an_engine_at_midnight(Forecast(Window.LOW_CARBON, awaited=True))
+    see(engine, green())
+    (failure,) = failures(decide(engine))
+    assert failure.reason == WAITING_FOR_WINDOW
+    assert "the forecast is not read yet" in failure.message
+    engine.handle(ForecastSeen(NIGHT), now=3.0)
+    engine.tend(now=3.0)
+    (failure,) = failures(decide(engine, now=20.0))
+    assert start_windows.utc(MIDNIGHT + 2 * HOUR) in failure.message
+
+
+def test_a_forecast_that_cannot_be_read_lets_units_start_at_once() -> None:
+    engine = an_engine_at_midnight(Forecast(Window.LOW_CARBON, awaited=True))
+    see(engine, green())
+    assert not binds(decide(engine))
+    engine.handle(ForecastSeen(Forecast(Window.LOW_CARBON)), now=3.0)
+    engine.tend(now=3.0)
+    assert binds(decide(engine, now=20.0)) == ["p"]
+
+
+def test_a_forecast_that_never_comes_is_awaited_for_half_a_minute() -> None:
+    engine = an_engine_at_midnight(Forecast(Window.LOW_CARBON, awaited=True))
+    see(engine, green(), green("late", within_s=10.0))
+    assert not binds(decide(engine))
+    assert engine.start_windows.due_s() == 10.0
+    engine.tend(now=30.0)
+    assert sorted(binds(decide(engine, now=30.0))) == ["late", "p"]
+
+
 def test_a_gang_waits_if_any_of_its_pods_says_so() -> None:
     engine = an_engine_at_midnight()
     world = GangWorld(engine)

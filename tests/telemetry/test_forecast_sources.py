@@ -310,3 +310,13 @@ async def test_too_many_records_are_not_read(tmp_path: Path, data: bytes) -> Non
     found, problem = await from_file(tmp_path, data)
     assert found.spans == ()
     assert problem == "it has more than 20000 records"
+
+
+async def test_a_feed_says_that_it_has_not_asked_yet_and_what_it_found(tmp_path: Path) -> None:
+    world = World(plans(FILE, tmp_path))
+    world.feed.announce()
+    assert world.seen == [Forecast(Window.LOW_CARBON, awaited=True)]
+    assert await world.take(MIDNIGHT) == Forecast(Window.LOW_CARBON), "there is no file"
+    await world.take(MIDNIGHT + 1)
+    world.feed.announce()
+    assert len(world.seen) == 2

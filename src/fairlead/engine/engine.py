@@ -406,7 +406,7 @@ class Engine:
             case events.ReadingSeen(reading):
                 put_named_reading(self.cluster, reading)
             case events.ForecastSeen(forecast):
-                self.start_windows.put(forecast)
+                self.start_windows.put(forecast, now)
             case _:
                 assert_never(event)
         return []

@@ -31,11 +31,13 @@ class StartPlan:
     unit: str = ""
     #: Why no window is chosen, although it asks for one.
     problem: str = ""
+    #: The forecast was not read yet.
+    awaits: bool = False
 
     @property
     def sentence(self) -> str:
         if self.chosen is None:
-            why = self.problem or NOT_BEFORE
+            why = self.problem or ("the forecast is not read yet" if self.awaits else NOT_BEFORE)
             return f"it starts at {utc(self.start_s)} at the earliest ({why})"
         assert self.run_s is not None
         assert self.latest_s is not None

@@ -9,6 +9,7 @@ once. A unit whose start has come is not held back again.
 from collections.abc import Callable
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
+from math import inf
 
 from fairlead.cluster.aspects import NOTHING
 from fairlead.cluster.nominations import Nominations
@@ -48,6 +49,8 @@ NO_WINDOW, NO_DEADLINE = "StartWindowNotUsed", "DeadlineCannotBeMet"
 _AT_ONCE = 200
 #: Times that are kept without a look at whether they still matter.
 _FEW = 64
+#: How long units wait after a start of the scheduler until a forecast is read.
+_AWAITED_S = 30.0
 _PENDING = (Pool.ACTIVE, Pool.BACKOFF, Pool.WAITING)
 
 
@@ -62,6 +65,8 @@ class StartWindows:
         self._queue, self._nominations = queue, nominations
         self._run_times, self._utc_s = run_times, utc_s
         self.forecasts: dict[Window, BestStart] = {}
+        #: Until when the first forecast of a window is awaited, on the clock of the engine.
+        self._awaited: dict[Window, float] = {}
         #: By unit. Those in `_released` have had their start.
         self._plans: dict[str, StartPlan] = {}
         self._released: set[str] = set()
@@ -77,13 +82,21 @@ class StartWindows:
 
     # -- what is known -----------------------------------------------------------------------
 
-    def put(self, forecast: Forecast) -> None:
+    def put(self, forecast: Forecast, now: float) -> None:
         """Starts that were chosen stay if there is no usable forecast any more."""
-        if not forecast.spans:
-            self.forecasts.pop(forecast.window, None)
-            return
-        self.forecasts[forecast.window] = BestStart(forecast)
-        found = (key for key, plan in self._plans.items() if plan.times.window is forecast.window)
+        window = forecast.window
+        was_awaited = self._awaited.pop(window, None) is not None
+        if forecast.awaited:
+            self._awaited[window] = now + _AWAITED_S
+        elif forecast.spans:
+            self.forecasts[window] = BestStart(forecast)
+        else:
+            self.forecasts.pop(window, None)
+        if forecast.spans or was_awaited:
+            self._plan_all_again(window)
+
+    def _plan_all_again(self, window: Window) -> None:
+        found = (key for key, plan in self._plans.items() if plan.times.window is window)
         self._again |= dict.fromkeys(found)
 
     # -- before a unit is tried --------------------------------------------------------------
@@ -200,6 +213,9 @@ class StartWindows:
             known = self._plans.get(unit.key)
             if known is not None and known.chosen and first_s <= known.start_s <= latest_s:
                 return replace(known, times=times, latest_s=latest_s, run_s=run_s)
+            awaited_s = self._awaited.get(times.window, -inf) + self._utc_s(0.0)
+            if first_s < min(awaited_s, latest_s):
+                return StartPlan(times, min(awaited_s, latest_s), run_s=run_s, awaits=True)
             problem = f"{START_WINDOW} is not used: no forecast for {times.window} is usable"
             return StartPlan(times, first_s, run_s=run_s, problem=problem)
         chosen = best.choose(first_s, max(first_s, latest_s), run_s)
@@ -266,7 +282,7 @@ class StartWindows:
             del self._plans[key]
             return
         found = self.plan(entry.unit, wall_s)
-        if found.start_s != plan.start_s:
+        if found.start_s != plan.start_s or plan.awaits:
             self._put(entry.unit, found, wall_s)
             self._queue.wake(entry, "UnschedulableTimeout", now=now)
 

@@ -19,6 +19,8 @@ class Forecast:
     unit: str = ""
     #: From when, until when, which value: in order, without overlap; what is between is unknown.
     spans: tuple[tuple[float, float, float], ...] = ()
+    #: Its sources were not asked yet.
+    awaited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,9 +45,16 @@ class ForecastFeed:
         self._problems: dict[tuple[Window, str], str] = {}
 
     async def run(self) -> None:
+        self.announce()
         while True:
             await self.take(time.monotonic(), time.time())
             await asyncio.sleep(_EVERY_S)
+
+    def announce(self) -> None:
+        """Units wait for the first forecast, so that a restart starts none of them too early."""
+        for window in {source.plan.window: None for source in self.sources}:
+            if window not in self._sent:
+                self._put(Forecast(window, awaited=True))
 
     async def take(self, now_s: float, wall_s: float) -> None:
         """Asks the sources that are due, and sends what has changed."""
@@ -62,8 +69,11 @@ class ForecastFeed:
         said = [each.forecast(wall_s) for each in self.sources if each.plan.window is window]
         found = next((each for each in said if each is not None), Forecast(window))
         if found != self._sent.get(window, Forecast(window)):
-            self._sent[window] = found
-            self._feed(ForecastSeen(found))
+            self._put(found)
+
+    def _put(self, forecast: Forecast) -> None:
+        self._sent[forecast.window] = forecast
+        self._feed(ForecastSeen(forecast))
 
     def _note(self, source: ForecastSource) -> None:
         """Says once that a source has a problem, and once that it has none any more."""
