@@ -37,6 +37,7 @@ def bound(name: str, gpus: int, node: str, claim: str = "") -> Pod:
     body = {
         "metadata": {"namespace": "default", "name": name, "uid": f"u-{name}"},
         "spec": {
+            "schedulerName": "gpu-scheduler",
             "nodeName": node,
             "containers": [{"name": "main", "resources": {"requests": requests}}],
         },
@@ -242,6 +243,13 @@ def test_a_later_status_changes_nothing_about_a_bound_pod() -> None:
     see(engine, bound("old", 1, "n1", "made"))
     assert dict(engine.cluster.holdings["u-old"].amounts)[GPU] == 1
     assert "1 Insufficient nvidia.com/gpu" in refused(engine, gpu_pod())
+
+
+def test_a_status_that_the_kubelet_writes_is_no_change_of_the_request() -> None:
+    engine = engine_with(MAPPED, a_slice("n1", "gpu-0"))
+    node = bind(engine, gpu_pod(), "made")
+    for _ in range(2):
+        assert engine.handle(events.PodSeen(bound("p", 1, node, "made")), now=2.0) == []
 
 
 def test_gpus_of_pods_without_claims_are_not_given_to_a_class() -> None:

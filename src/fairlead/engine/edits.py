@@ -29,7 +29,7 @@ def edit_of(held: Holding | None, pod: Pod) -> AnnounceWarning | None:
     if pod.edited:
         known = held is not None and held.pod.edited == pod.edited
         return None if known else AnnounceWarning(pod, REASON, _sentence(pod.edited))
-    if held is None or held.pod.edited or held.pod is pod:
+    if held is None or held.by_claim or held.pod.edited or held.pod is pod:
         return None
     before, now = held.pod.request.gpu_request, pod.request.gpu_request
     if (
