@@ -428,6 +428,25 @@ def test_each_device_says_why_it_is_of_no_use() -> None:
     )
 
 
+def test_a_device_whose_counters_are_used_is_not_called_free() -> None:
+    total = CounterSet("s", (("slots", 2),))
+    part = (CounterSet("s", (("slots", 1),)),)
+    whole = Device(DeviceForm("whole", consumes=(total,)))
+    divided = a_slice("n1", whole, Device(DeviceForm("half", consumes=part)), slice_count=2)
+    counted = a_slice("n1", name="n1-sets", slice_count=2, counter_sets=(total,))
+    held = a_claim("a", allocation=an_allocation("n1", "half"))
+    engine = engine_with(divided, counted, held, nodes=("n1",))
+    show(engine, a_claim())
+    placement = engine.placement("gpu-scheduler")
+    assert placement is not None
+
+    (answer,) = explain(placement, engine.cluster, a_claiming_pod("p", "c")).nodes
+
+    assert answer.detail == (
+        "request r: 1 of class gpu; devices there: 1 in use, 1 without enough shared counters left"
+    )
+
+
 def test_devices_of_one_gpu_are_told_apart_on_many_nodes_too() -> None:
     """Each node has one GPU, published under two names; and one node has two GPUs."""
     names = tuple(f"n{number:02}" for number in range(20))

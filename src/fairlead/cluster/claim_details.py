@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
+from fairlead.claims.counters import SearchCounters
 from fairlead.claims.errors import AllocationError
 from fairlead.claims.pools import DeviceCandidate
 from fairlead.claims.requests import Preparation, WantedDevices
@@ -48,8 +49,10 @@ def _line(
     wanted: WantedDevices, preparation: Preparation, blocked: AbstractSet[DeviceId]
 ) -> str:  # fmt: skip
     pools = preparation.of_node.pools
+    counters = SearchCounters(preparation.usage)
     found = Counter(
         _why_not(wanted, candidate, preparation, blocked)
+        or _why_not_now(wanted, candidate, counters)
         for pool in pools
         for candidate in pool.candidates
     )
@@ -68,6 +71,7 @@ def _why_not(
     preparation: Preparation,
     blocked: AbstractSet[DeviceId],
 ) -> str:
+    """Empty if nothing says so."""
     form = candidate.device.form
     try:
         if not preparation.selectable(wanted, candidate):
@@ -80,4 +84,14 @@ def _why_not(
         return "in use without a claim"
     if preparation.usage.is_whole(candidate.key) and not wanted.need.admin_access:
         return "in use"
-    return _FREE if wanted.tolerates(form) else "tainted"
+    return "" if wanted.tolerates(form) else "tainted"
+
+
+def _why_not_now(
+    wanted: WantedDevices, candidate: DeviceCandidate, counters: SearchCounters
+) -> str:  # fmt: skip
+    """A device of a pool with shared counters can be free while others have used the counters."""
+    form = candidate.device.form
+    if wanted.need.admin_access or not form.consumes or counters.of(candidate).could_take(form):
+        return _FREE
+    return "without enough shared counters left"
