@@ -11,6 +11,7 @@ from fairlead.kube.claims.claims import decode_claim
 from fairlead.kube.claims.classes import decode_device_class, decode_taint_rule
 from fairlead.model.claims import AllocatedDevice, Allocation, ClaimObject, ResourceClaim
 from fairlead.model.devices import ResourceSlice
+from fairlead.model.nodes import GPU
 from hostile_cluster import Made, Shape, Size, a_pod, encoded, seen
 from pods import Body
 
@@ -193,6 +194,29 @@ def changed_class(size: Size) -> Iterator[Made]:
     yield lambda: ClaimObjectSeen(decode_device_class(raw))
 
 
+def _class_with_resource() -> Made:
+    spec = {"extendedResourceName": GPU, "selectors": [_selecting(f"device.driver == '{DRIVER}'")]}
+    raw = encoded({"metadata": {"name": "plain"}, "spec": spec})
+    return lambda: ClaimObjectSeen(decode_device_class(raw))
+
+
+def class_for_plain_pods(size: Size) -> Iterator[Made]:
+    """Many pods wait for GPUs when a class comes that has them."""
+    yield from _gpus(size)
+    for number in range(size.many):
+        yield seen(a_pod(f"w{number}", gpus=9))
+    yield _class_with_resource()
+
+
+def unknown_resources(size: Size) -> Iterator[Made]:
+    """A pod asks for GPUs of a class, and for many resources that no node has."""
+    yield from _gpus(size)
+    yield _class_with_resource()
+    asked = {GPU: "9"} | {f"example.com/r{number}": "1" for number in range(60)}
+    container = {"name": "main", "resources": {"requests": asked}}
+    yield seen(a_pod("h", containers=[container]))
+
+
 def driver_restarted(size: Size) -> Iterator[Made]:
     """Every slice is published again with another attribute, while pods wait."""
     yield from _gpus(size)
@@ -220,5 +244,7 @@ CLAIM_SHAPES: dict[str, Shape] = {
     "slices of one pool": one_pool,
     "taint rule for all devices": taint_rule,
     "class that changes": changed_class,
+    "class for plain pods": class_for_plain_pods,
+    "class and unknown resources": unknown_resources,
     "slices published again": driver_restarted,
 }

@@ -5,14 +5,20 @@ from dataclasses import replace
 from typing import Any
 
 from builders import a_node, an_engine, decide, see
-from claim_objects import DRIVER, GPU_CLASS, a_claim_user, a_slice
+from claim_objects import DRIVER, GPU_CLASS, a_claim, a_claim_user, a_slice, an_allocation
 from fairlead.cluster.checking import wrong_nodes
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceFailure, Bind, FreeClaim, Prepare
 from fairlead.kube.codec import decode_pod
 from fairlead.model.claims import ClaimObject, ResourceClaim
-from fairlead.model.devices import DeviceClass
+from fairlead.model.devices import (
+    CounterSet,
+    Device,
+    DeviceClass,
+    DeviceForm,
+    ResourceSlice,
+)
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod
 from fairlead.plugins.claim_step import ClaimStep
@@ -267,3 +273,116 @@ def test_the_driver_is_not_asked_about() -> None:
     see(engine, gpu_pod())
     _, step = step_of(decide(engine))
     assert step.writes[0].allocation.devices[0].driver == "gpu.example.com" != DRIVER
+
+
+def turns_of(engine: Engine) -> tuple[int, list[object]]:
+    """How many turns the next unit takes until something is decided, and what it is."""
+    turns = 0
+    while (attempt := engine.decide(now=0.0)) is not None:
+        turns += 1
+        if attempt.instructions:
+            return turns, [*attempt.instructions]
+    return turns, []
+
+
+NIC = "example.com/nic"
+
+
+def many_nodes(count: int, plugin: int = 0) -> tuple[Node, ...]:
+    """The first ones have a device plugin for another resource."""
+    nodes = [a_node(f"n{number}", gpus=0) for number in range(count)]
+    offering = (replace(node, allocatable=(*node.allocatable, (NIC, 1))) for node in nodes[:plugin])
+    return (*offering, *nodes[plugin:])
+
+
+def divided(node: str) -> tuple[ResourceSlice, ResourceSlice]:
+    """Devices that share counters: such a node is asked on its own."""
+    consumes = (CounterSet("set", (("slots", 1),)),)
+    devices = tuple(
+        Device(DeviceForm(f"part-{at}", consumes=consumes), (("type", "part"),)) for at in range(64)
+    )
+    sets = (CounterSet("set", (("slots", 2),)),)
+    part = replace(a_slice(node), devices=devices, slice_count=2)
+    return part, replace(a_slice(node), name=f"{node}-c", counter_sets=sets, slice_count=2)
+
+
+def asking_one_by_one(count: int) -> Engine:
+    nodes = many_nodes(count)
+    slices = (part for node in nodes for part in divided(node.name))
+    engine = engine_with(replace(MAPPED, selectors=()), *slices, nodes=nodes)
+    see(engine, gpu_pod(gpus=2))
+    return engine
+
+
+def test_nodes_are_looked_at_over_several_turns_before_the_first_claim_is_made() -> None:
+    engine = asking_one_by_one(400)
+    assert not engine.cluster.claims.claims
+    turns, made = turns_of(engine)
+    assert step_of(made)[0].node == "n0"
+    assert turns > 2
+
+
+def test_pods_are_looked_at_over_several_turns_when_a_class_comes_or_goes() -> None:
+    engine = engine_with()
+    for number in range(5000):
+        see(engine, gpu_pod(f"p{number}"))
+
+    def served() -> int:
+        return sum(bool(entry.unit.pod.request.claims) for entry in engine.queue.entries())
+
+    show(engine, MAPPED)
+    assert 0 < served() < 2500, "not all in one turn"
+    assert engine.wake_at_s() == 0.0
+    while engine.wake_at_s() == 0.0:
+        before = served()
+        engine.decide(now=0.0)
+        assert served() - before < 2500
+    assert served() == 5000
+    engine.handle(events.ClaimObjectGone(MAPPED), now=1.0)
+    while engine.wake_at_s() == 0.0:
+        engine.decide(now=1.0)
+    assert not served()
+
+
+def test_a_class_that_goes_while_its_claim_is_written_is_not_used_in_the_next_attempt() -> None:
+    engine = engine_with(MAPPED, a_slice("n1", "gpu-0"))
+    see(engine, pod := gpu_pod())
+    step_of(decide(engine))
+    engine.handle(events.ClaimObjectGone(MAPPED), now=1.0)
+    engine.handle(events.PrepareFailed(pod.uid, "no"), now=2.0)
+    (told,) = decide(engine, now=30.0)
+    assert "2 Insufficient nvidia.com/gpu" in told.message
+    assert not engine.cluster.claims.held
+
+
+def test_a_claim_that_is_given_to_a_pod_later_holds_its_devices_once() -> None:
+    """Its annotation and its owner were edited while the claim of the pod is being made."""
+    engine = engine_with(MAPPED, a_slice("n1", "gpu-0", "gpu-1"))
+    taken = a_claim("c", version="1", allocation=an_allocation("n1", "gpu-0"))
+    show(engine, taken)
+    see(engine, pod := gpu_pod())
+    step_of(decide(engine))
+    edited = replace(taken, version="2", owner=pod.uid, for_extended_resources=True)
+    show(engine, edited)
+    engine.handle(events.PrepareFailed(pod.uid, "no"), now=1.0)
+    engine.handle(events.ClaimObjectGone(edited), now=2.0)
+    assert not engine.cluster.claims.usage.whole
+    assert not engine.cluster.claims.held
+
+
+def test_a_part_of_the_nodes_that_is_done_is_not_looked_at_again() -> None:
+    """Other nodes, which offer other resources themselves, need more turns."""
+    nic = DeviceClass("nic", (), extended_resource=NIC)
+    nodes = many_nodes(400, plugin=150)
+    slices = (part for node in nodes for part in divided(node.name))
+    engine = engine_with(replace(MAPPED, selectors=()), nic, *slices, nodes=nodes)
+    requests = {GPU: "2", NIC: "1"}
+    container = {"name": "main", "resources": {"requests": requests}}
+    see(engine, gpu_pod("first", gpus=3))
+    turns_of(engine)
+    allocator = engine.cluster.claims.allocator
+    before = allocator.work
+    see(engine, gpu_pod(containers=[container]))
+    turns, _ = turns_of(engine)
+    assert turns > 2
+    assert allocator.work - before < 55_000, "each node is asked once"

@@ -19,7 +19,14 @@ import pytest
 from fairlead.apps.config.profiles import built_in
 from fairlead.claims import columns, turn_limit
 from fairlead.cluster import claim_search, counted_books, free_volumes
-from fairlead.engine import claim_gates, gang_flights, gang_trials, gang_views, requeuer
+from fairlead.engine import (
+    claim_gates,
+    extended_resources,
+    gang_flights,
+    gang_trials,
+    gang_views,
+    requeuer,
+)
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event
 from fairlead.engine.extender_queries import ExtenderQueries
@@ -56,6 +63,7 @@ BOUNDS = [
         (claim_search, "_MOST_STEPS"),
         (claim_gates, "_SLICE"),
         (counted_books, "_SLICE"),
+        (extended_resources, "_SLICE"),
         (rule_expressions, "USER_COST"),
     )
 ]

@@ -73,13 +73,13 @@ def _search_with(
         claims = [*(claims_of(uses, state) or ()), *([special] if special else ())]
         if asked := unallocated(claims, state):
             part = state.answers.of((*uses[:-1], part_use), nodes.all_rows)
-            NodeSearch(part, some, asked).run()
-            parts.append(part)
+            parts += [part] if nodes.whole or part.begun is None else []
+            NodeSearch(part, some, asked).run(in_part=True)
             kept.take(part, some.row_numbers)
         else:
             kept.codes[some.row_numbers] = FITS
     kept.codes[rows[unfit(use, nodes)]] = UNFIT
-    for part in parts if nodes.whole else ():
+    for part in parts:  # not those of a look at all nodes that is under way
         part.begun = None
 
 

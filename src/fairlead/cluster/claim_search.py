@@ -45,8 +45,11 @@ class NodeSearch:
         self._state = nodes.claims
         self._rows = nodes.row_numbers
 
-    def run(self) -> None:
-        """Raises LookUnfinished: more turns are needed."""
+    def run(self, *, in_part: bool = False) -> None:
+        """Raises LookUnfinished: more turns are needed.
+
+        In a part of a look, what is done stays known: other parts may need more turns.
+        """
         changes, look = self._state.changes, self._kept.begun
         if look is None:
             done = np.zeros(self._nodes.all_rows, dtype=np.bool_)
@@ -59,7 +62,10 @@ class NodeSearch:
             look.turns -= 1
             self._kept.begun = look
             raise
-        if self._nodes.whole:
+        look.turns, look.steps = _MOST_TURNS, _MOST_STEPS  # of the next look at changed nodes
+        if in_part:
+            self._kept.begun = look
+        elif self._nodes.whole:
             self._kept.begun = None
 
     def _look(self, look: BegunLook) -> None:

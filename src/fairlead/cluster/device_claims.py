@@ -120,6 +120,11 @@ class DeviceClaims:
 
     # -- asking ------------------------------------------------------------------------------
 
+    @property
+    def are_used(self) -> bool:
+        """Whether a pod may have a claim: one that is there, or one that is made for a class."""
+        return bool(self.claims or self.classes)
+
     def claim_of(self, use: ClaimUse) -> ResourceClaim | None:
         return use.claim if isinstance(use, SettledUse) else self.claims.get(use.key)
 
@@ -272,7 +277,8 @@ class DeviceClaims:
         if stand_in in self._in_flight and claim.uid not in self._in_flight:
             self._made[stand_in] = claim.uid
             self._in_flight[claim.uid] = self._in_flight.pop(stand_in)
-            self.held[claim.uid] = self.held.pop(stand_in, ())
+            decided = self.held.pop(stand_in, ())
+            self.held[claim.uid] = (*self.held.get(claim.uid, ()), *decided)
 
     def _observe(self, uid: str, allocation: Allocation | None) -> ClaimChange:
         if allocation is None:

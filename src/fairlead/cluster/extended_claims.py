@@ -74,7 +74,7 @@ def unfit(use: ExtendedUse, nodes: Nodes) -> NodeMask:
     asked = {name for each in use.containers for name, _, _ in each.resources} - known
     found = nodes.none()
     for resource in asked:
-        for position in np.flatnonzero(unoffered(resource, nodes)).tolist():
+        for position in np.flatnonzero(unoffered(resource, nodes) & ~found).tolist():
             (node,) = nodes.at(np.array([position])).objects()
             found[position] = node is not None and resource not in dict(node.allocatable)
     return found

@@ -20,13 +20,13 @@ class ClaimLooks:
     def are_done(self, pods: Iterable[Pod]) -> bool:
         """Looks at more nodes for the claims of the pods; whether nothing is left to look at."""
         claims = self._cluster.claims
-        if not claims.claims:
+        asking = [pod for pod in pods if pod.request.claims and not pod.problem]
+        if not asking:
             return True
         try:
             with claims.inventory.turn.limited():
-                for pod in pods:
-                    if pod.request.claims and not pod.problem:
-                        self._placements[pod.scheduler].view(pod)
+                for pod in asking:
+                    self._placements[pod.scheduler].view(pod)
         except LookUnfinished:
             return False
         except Exception:  # let the attempt itself fail, where it is reported

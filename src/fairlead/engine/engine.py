@@ -343,7 +343,6 @@ class Engine:
             case events.StorageGone(gone):
                 self.cluster.remove_storage(gone)
             case events.ClaimObjectSeen(claim_object):
-                self._extended.before(claim_object)
                 if claiming.put(self.cluster, claim_object):
                     self._claim_gates.seen(claim_object, now)
                     self._extended.seen(claim_object, now)
@@ -425,6 +424,8 @@ class Engine:
             self._claim_gates.go_on(now)
         if self.cluster.counted is not None:
             self.cluster.counted.go_on()
+        if self._extended.changed:
+            self._extended.go_on(now)
         self._requeuer.wake(now)
         entry = self.queue.pop(now=now)
         if self.plans.is_enabled and self.plans.lead(entry, now) and entry is None:
@@ -432,7 +433,7 @@ class Engine:
             entry = self.queue.pop(now=now)
         if entry is None:
             return None
-        if self.cluster.claims.claims and not self._claim_looks.are_done(entry.unit.pods):
+        if self.cluster.claims.are_used and not self._claim_looks.are_done(entry.unit.pods):
             self.queue.put_back(entry)
             return Attempt(entry.unit, Outcome.UNFINISHED, ())
         if self.cluster.reservations.unweighed:
@@ -513,7 +514,7 @@ class Engine:
     def wake_at_s(self) -> float | None:
         """When to call `tend` and `decide` at the latest, if nothing happens before."""
         due = (
-            0.0 if self._claim_gates.has_more else None,
+            0.0 if self._claim_gates.has_more or self._extended.changed else None,
             self._requeuer.due_s(),
             self._requeuer.goal_waits.due_s(),
             self.start_windows.due_s(),

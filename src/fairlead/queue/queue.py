@@ -113,6 +113,10 @@ class SchedulingQueue:
         """Of all pending pods: that of a gang comes once for each of them."""
         return self._entries.values()
 
+    def uids(self) -> dict[str, None]:
+        """Of all pending pods, in order."""
+        return dict.fromkeys(self._entries)
+
     def observe(self, observer: PendingObserver | None) -> None:
         """Shows it all pending pods, and those that come and go from now on."""
         self.observer = observer
