@@ -6,10 +6,11 @@ import pytest
 
 from builders import a_node
 from fairlead.engine.events import NodeGone, PodGone, QueueGone, QueueSeen
-from fairlead.engine.reasons import WAITING_FOR_PLANNED_START
+from fairlead.engine.reasons import WAIT_TIMED_OUT, WAITING_FOR_PLANNED_START
 from fairlead.model.backfill import FILLER, BackfillMode, BackfillTerms
 from fairlead.model.queues import QueueSpec, UnitOrder
 from fairlead.model.run_times import RunTime
+from fairlead.model.start_times import StartTimes
 from timed_world import EXACT, TimedWorld, a_job
 
 
@@ -62,6 +63,21 @@ def test_one_node_more_is_for_any_run_time_and_a_second_is_not() -> None:
     assert world.runs("short")
     world.run_until(10)
     assert world.start_of("head") == 10
+
+
+@pytest.mark.parametrize("mode", [BackfillMode.EASY, BackfillMode.CONSERVATIVE])
+def test_no_room_is_held_for_a_head_that_has_timed_out(mode: BackfillMode) -> None:
+    world = eight_nodes(replace(EXACT, mode=mode))
+    world.engine.wall_offset_s = 1e9
+    world.submit(*a_job("r1", 6, 10))
+    world.submit(*a_job("head", 8, 5, start=StartTimes(1e9, give_up_s=1e9 + 4)))
+    world.submit(*a_job("b", 2, 20))
+    assert world.planned_s("head", 8) == 10
+    assert not world.runs("b")
+    world.run_until(4)
+    assert world.failures["head-0"].reason == WAIT_TIMED_OUT
+    assert world.planned_s("head", 8) is None
+    assert world.runs("b")
 
 
 def test_a_service_waits_as_the_longest_unit_does() -> None:

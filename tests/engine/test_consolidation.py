@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from builders import a_pod
-from consolidation_world import a_world, running
+from consolidation_world import NOW_S, a_world, running
 from fairlead.engine.events import EvictionEnded, PodGone
 from fairlead.engine.instructions import AnnounceNotice, Evict
+from fairlead.model.start_times import StartTimes
 from gang_world import GangWorld, a_gang
 
 AFTER_S = 300.0
@@ -42,6 +43,18 @@ def test_moved_pods_run_elsewhere_and_the_waiting_pod_starts() -> None:
     assert all(pod.node for pod in world.pods.values())
     assert not world.engine.cluster.nominations
     world.check()
+
+
+def test_nothing_moves_for_a_unit_that_does_not_start_yet() -> None:
+    world = a_world(*EIGHT)
+    start = StartTimes(NOW_S, NOW_S + 4 * AFTER_S)
+    world.create(replace(a_pod("big", gpus=4), start=start))
+    world.decide_all()
+    for _ in range(3):
+        wait(world)
+    assert not world.evictions
+    wait(world)
+    assert world.evictions
 
 
 def test_nothing_moves_unless_it_is_enabled() -> None:

@@ -42,3 +42,11 @@ class Entry:
     run_s: float | None = None
     #: The one heap entry that stands for it; older ones are void.
     ticket: int = -1
+
+    @property
+    def needs_no_room(self) -> bool:
+        """Whether it waits, and only time or an edit can end that.
+
+        No room is held or made for it meanwhile.
+        """
+        return self.pool is Pool.WAITING and self.held_back_by is None and not self.woken_by

@@ -55,8 +55,10 @@ class Candidates:
         return found
 
     def waits(self, entry: Entry) -> bool:
-        """Whether it is pending, and is not being bound."""
+        """Whether it is pending, is not being bound, and could start if there were room."""
         unit = entry.unit
+        if entry.needs_no_room:
+            return False
         known = self._queue.gang(unit.key) or self._queue.get(unit.key)
         return known is entry and entry.pool not in (Pool.NONE, Pool.GATED) and unit.is_ready
 

@@ -52,7 +52,7 @@ class Scopes:
         return scope.mode, scope.candidates
 
     def waits(self, entry: Entry) -> bool:
-        """Whether it is pending, and is not being bound."""
+        """Whether it is pending, is not being bound, and could start if there were room."""
         return self.of(entry.unit).candidates.waits(entry)
 
     def start_over(self) -> None:

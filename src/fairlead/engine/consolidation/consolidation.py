@@ -158,7 +158,7 @@ class Consolidation:
         return min(waiting, key=_order, default=None)
 
     def _may_help(self, entry: Entry, now: float) -> bool:
-        if now - entry.first_queued_s < self._terms.after_s:
+        if now - entry.first_queued_s < self._terms.after_s or entry.needs_no_room:
             return False
         class_ = entry.equivalence_class
         if class_ is not None and self._is_paused(class_, now):
