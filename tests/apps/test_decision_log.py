@@ -57,7 +57,7 @@ from fairlead.model.devices import (
 )
 from fairlead.model.errors import ConfigError
 from fairlead.model.forecasts import Forecast
-from fairlead.model.gangs import Membership
+from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.gpus import FAIRLEAD, Gpu, GpuRequest, Inventory
 from fairlead.model.named_readings import ReadingTerms, SeenReading
 from fairlead.model.node_figures import Figure, FigureList, FigureRule, SeenFigures
@@ -294,6 +294,28 @@ def test_a_new_run_begins_with_what_is_known_and_repeats(tmp_path: Path) -> None
     for run in runs:
         report = replay(LogReader(sorted(tmp_path.glob(f"{run}-*"))))
         assert report.difference is None
+
+
+def test_requests_for_nodes_are_part_of_the_log(tmp_path: Path) -> None:
+    world = Logged(tmp_path)
+    key = "fairlead/default/job"
+    world.tell(events.NodeRequestsServed(is_on=True))
+    for n in range(2):
+        gang = Membership(key, spec=GangSpec(key, 2))
+        world.tell(events.PodSeen(replace(a_pod(f"job-{n}", gpus=1), gang=gang)))
+    world.decide()
+    for sentence in ("Request a is accepted.", None):
+        world.now += 60
+        world.tell(events.NodeRequestSeen(key, sentence))
+        world.decide()
+    assert world.engine.node_requests.wanted
+    world.tell(events.NodeRequestsServed(is_on=False))
+    world.decide()
+    world.log.close(10)
+    report = replay(reader(tmp_path))
+    assert report.difference is None
+    assert report.records == world.log.records
+    assert report.instructions["AnnounceFailure"] >= 6
 
 
 def test_what_was_learned_about_run_times_is_part_of_the_log(tmp_path: Path) -> None:
