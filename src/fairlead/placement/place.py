@@ -302,16 +302,20 @@ class Placement:
         ask = self.asked_gpus(view)
         if ask is None or self._gets_devices(view, row):
             return None
-        if self._cluster.planned_places:
-            _, planned = self._cluster.planned_places.get(pod.uid, ("", None))
-            if planned and is_free(planned, ask, self._cluster.columns.devices, row):
-                return planned
         if not self._cluster.nominations.against(pod, self._cluster.node_at(row).name):
-            return self._chosen(view, ask, row)
+            return self._planned(pod, ask, row) or self._chosen(view, ask, row)
         now = Occupied.of(self._cluster.columns.devices, row)
         with self._cluster.draft(row) as draft:  # not the GPUs that others wait for
             NodeTrial(pod, view, self.profile, self._cluster).expect(row, draft)
-            return self._chosen(view, ask, row, now)
+            return self._planned(pod, ask, row) or self._chosen(view, ask, row, now)
+
+    def _planned(self, pod: Pod, ask: GpuRequest, row: int) -> Grant | None:
+        """The GPUs that were planned for the pod, if they are free."""
+        if not self._cluster.planned_places:
+            return None
+        _, planned = self._cluster.planned_places.get(pod.uid, ("", None))
+        free = planned and is_free(planned, ask, self._cluster.columns.devices, row)
+        return planned if free else None
 
     def _gets_devices(self, view: View, row: int) -> bool:
         """Whether a claim chooses the GPUs."""
