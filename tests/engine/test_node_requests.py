@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from builders import a_node, an_engine
+from builders import a_node, a_pod, an_engine
 from fairlead.engine.events import NodeRequestSeen, NodeRequestsServed, NodeSeen
 from fairlead.engine.node_requests import CONSUMED, MOST_KINDS
 from fairlead.engine.reasons import UNSCHEDULABLE, WAITING_FOR_GANG, WAITING_FOR_NODES
@@ -106,6 +106,23 @@ def test_a_request_has_no_more_kinds_of_pods_than_the_api_server_takes(
 def _with_cpu(pod: Pod, n: int) -> Pod:
     request = replace(pod.request, resources=(*pod.request.resources, ("cpu", n + 1)))
     return replace(pod, request=request)
+
+
+def test_nothing_is_requested_any_more_once_others_are_evicted_for_the_gang(
+    world: GangWorld,
+) -> None:
+    world.tell(NodeRequestsServed(is_on=True))
+    world.create(*a_gang("job", 4, priority=10))
+    world.decide_all()
+    assert kinds(world) == [("job-0", 4)]
+    world.now += 60
+    for n in range(2):
+        world.create(a_pod(f"low-{n}", uid=f"low-{n}", gpus=1, node="n2"))
+    world.tell(NodeSeen(a_node("n2", gpus=2)))
+    world.decide_all()
+    assert world.evictions
+    assert kinds(world) == []
+    assert world.engine.node_requests.is_over(KEY)
 
 
 def test_gangs_that_are_gone_leave_nothing_behind(world: GangWorld) -> None:

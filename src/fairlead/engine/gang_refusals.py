@@ -185,7 +185,9 @@ class GangRefusals:
     ) -> Attempt:
         """`nodes`: those that pods are nominated for from now on, by uid."""
         gang = gang_of(entry)
-        if not nodes:
+        if nodes:
+            self.node_requests.has_room_soon(gang)
+        else:
             reason, message = self.node_requests.refused(gang, reason, message)
         pods, gang.refusal = list(gang.pods), message
         self._queue.park(entry, self._requeuer.class_of(gang), woken_by=woken_by, now=now)

@@ -77,6 +77,11 @@ class NodeRequests:
         said = self._sentences.get(gang.key, "Nodes are requested for all of its pods.")
         return WAITING_FOR_NODES, f"{message} {said}"
 
+    def has_room_soon(self, gang: Gang) -> None:
+        """Others are evicted for it: no nodes are to be added."""
+        if self._is_on:
+            self._tried[gang.key] = None
+
     def forget(self, gang: str) -> None:
         """It has no members any more."""
         self._tried.pop(gang, None)
