@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 import structlog
 
+from fairlead.apps.run.node_request_keys import RequestKeys, in_turn, request_key
 from fairlead.apps.run.object_watches import ObjectWatches, is_forbidden
 from fairlead.apps.run.served_kinds import KindWatch, ServedKinds, Supervise, WatchedKind
 from fairlead.engine import events
@@ -37,6 +38,7 @@ log = structlog.get_logger(__name__)
 _EVERY_S = 1.0
 #: The longest time until a request that has ended is written again.
 _LONGEST_PAUSE_S = 1800.0
+#: Requests that are written in one look, and so many that are deleted.
 _MOST_WRITTEN = 10
 _CREATED = (201, 409)
 
@@ -64,6 +66,7 @@ class NodeRequestCare(ObjectWatches):
         self._is_on = False
         #: By key of a request, how often it was written, and when it may be again.
         self._pauses: dict[str, tuple[int, float]] = {}
+        self._keys = RequestKeys()
         watch = KindWatch("node requests", REQUESTS, decode_request, self._on_change, self._gone)
         self._kinds = ServedKinds(client, [watch], supervise, looked=self._on_look)
 
@@ -111,33 +114,38 @@ class NodeRequestCare(ObjectWatches):
 
     async def _tend(self, served: WatchedKind) -> None:
         requests, now = self._wanted(), time.monotonic()
-        wanted = {_key(each): each for each in requests.wanted}
+        wanted = self._keys.of(requests.wanted)
         found = cast("dict[str, RequestObject]", served.reflector.objects)
         mine = {key: each for key, each in found.items() if each.gang and not each.is_leaving}
         gangs = {each.gang for each in wanted.values()}
-        for key, seen in mine.items():
-            is_old = key not in wanted and (seen.gang in gangs or requests.is_over(seen.gang))
-            if is_old or (seen.has_ended and self._is_due(key, now)):
-                await self._delete(seen, served.version)
+        old = [
+            key
+            for key, seen in mine.items()
+            if (seen.has_ended and self._is_due(key, now))
+            or (key not in wanted and (seen.gang in gangs or requests.is_over(seen.gang)))
+        ]
+        for key in in_turn(old, _MOST_WRITTEN):
+            await self._delete(mine[key], served.version)
         for key in [*self._pauses]:
             if key not in wanted:
                 del self._pauses[key]
         new = [key for key in wanted if key not in found and self._is_due(key, now)]
-        for key in new[:_MOST_WRITTEN]:
+        for key in in_turn(new, _MOST_WRITTEN):
             await self._write(wanted[key], served.version)
 
     def _is_due(self, key: str, now: float) -> bool:
         return now >= self._pauses.get(key, (0, 0.0))[1]
 
     async def _write(self, request: NodeRequest, version: str) -> None:
-        key = _key(request)
+        key = request_key(request)
         times = self._pauses.get(key, (0, 0.0))[0]
         pause_s = min(self._terms.retry_s * 2.0 ** min(times, 16), _LONGEST_PAUSE_S)
         self._pauses[key] = times + 1, time.monotonic() + pause_s
         if problem := await self._create(request, version):
             log.warning("nodes cannot be requested", gang=request.gang, why=problem)
-            sentence = f"Nodes cannot be requested: {problem}."
-            self._feed(events.NodeRequestSeen(request.gang, sentence))
+            if not self._wanted().is_over(request.gang):
+                sentence = f"Nodes cannot be requested: {problem}."
+                self._feed(events.NodeRequestSeen(request.gang, sentence))
         else:
             log.info("nodes requested", gang=request.gang, request=request_name(request))
 
@@ -171,10 +179,6 @@ class NodeRequestCare(ObjectWatches):
         for template in seen.templates:
             if template.startswith(f"{seen.name}-"):
                 await self._writer.request("DELETE", named(folder, template))
-
-
-def _key(request: NodeRequest) -> str:
-    return f"{request.pods[0][0].namespace}/{request_name(request)}"
 
 
 def _problem(reply: Reply) -> str:
