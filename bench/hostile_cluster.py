@@ -19,6 +19,7 @@ SCHEDULER = "gpu-scheduler"
 PROFILE = "default-scheduler"
 #: Assigns GPUs, and follows scheduling maps.
 MAPPING = "mapping-scheduler"
+GANG = "fairlead.dev/gang"
 TEAMS = 20
 APPS = 200
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from fairlead.apps.config.profiles import built_in, ruled
+from fairlead.apps.config.profiles import aiming, built_in, ruled
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import AdvanceSeen, CountedSeen, NodeSeen, QueueGone, QueueSeen
 from fairlead.kube.codec import decode_node
@@ -13,8 +13,11 @@ from fairlead.model.backfill import BackfillMode, BackfillTerms
 from fairlead.model.counted import CountedLayer, CountedResource
 from fairlead.model.queues import GPUS, QueueSpec
 from fairlead.model.rules import NODE_RULE
+from fairlead.plugins.goals import GoalLevel, Goals
+from fairlead.plugins.goals_built_in import GOALS
 from fairlead.plugins.rules import NodeRules
 from hostile_cluster import (
+    GANG,
     MAPPING,
     PROFILE,
     SCHEDULER,
@@ -103,6 +106,15 @@ def short_first(size: Size) -> Iterator[Made]:
     yield _changed(size, {"new": "label"})
 
 
+def gang_with_goals(size: Size) -> Iterator[Made]:
+    """Its pods are placed one by one, and the goals count all nodes for each."""
+    pods = size.each // 10 - 1
+    for number in range(pods):
+        pod = a_pod(f"h-{number}", cpu="100m")
+        pod["metadata"]["annotations"] = {GANG: "g", f"{GANG}-min": str(pods)}
+        yield seen(pod)
+
+
 def _changed(size: Size, labels: Body) -> Made:
     raw = encoded(a_node(size, 2, labels=labels))
     return lambda: NodeSeen(decode_node(raw))
@@ -110,6 +122,12 @@ def _changed(size: Size, labels: Body) -> Made:
 
 def ruled_engine() -> Engine:
     profile = ruled(built_in(PROFILE), NodeRules((), user_rules=True))
+    return Engine({SCHEDULER: profile, MAPPING: built_in("gpu-scheduler")})
+
+
+def goals_engine() -> Engine:
+    goals = Goals(tuple(GoalLevel(((kind(), 1.0),)) for kind in GOALS.values()))
+    profile = aiming(built_in(PROFILE), goals)
     return Engine({SCHEDULER: profile, MAPPING: built_in("gpu-scheduler")})
 
 
@@ -126,9 +144,11 @@ OBJECT_SHAPES: dict[str, Shape] = {
     "counted on layers by selector": partial(counted_layers, by_label=False),
     "rules of users": rules_of_users,
     "short first": short_first,
+    "gang with five goals": gang_with_goals,
 }
 #: Shapes for an engine that is configured otherwise.
 ENGINES: dict[str, Callable[[], Engine]] = {
     "rules of users": ruled_engine,
     "short first": short_first_engine,
+    "gang with five goals": goals_engine,
 }

@@ -17,6 +17,7 @@ from fairlead.model.selectors import LabelSelector, Requirement
 from hostile_claims import CLAIM_SHAPES
 from hostile_cluster import (
     APPS,
+    GANG,
     MAPPING,
     TEAMS,
     Made,
@@ -36,7 +37,6 @@ from pods import HOST, ZONE, Body
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-GANG = "fairlead.dev/gang"
 
 # -- terms -----------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Spot and on-demand capacity, and nodes that end: what pods ask for holds, whatever happens."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -7,7 +8,8 @@ import pytest
 
 from builders import SCHEDULER, a_node, a_pod, a_taint, an_engine, decide, see
 from fairlead.apps.config.profiles import aiming, built_in
-from fairlead.engine import goal_waits
+from fairlead.engine import gang_flights, goal_waits
+from fairlead.engine.attempts import Outcome
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import FiguresSeen, NodeSeen, PodGone
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict, Instruction
@@ -150,6 +152,14 @@ def test_patience_that_has_ended_does_not_hold_back_equal_pods() -> None:
     assert binds(decide(engine, now=150.0)) == {"p": "a"}
 
 
+@pytest.fixture(params=[(1000, 40_000), (4, 1), (1, 1)], ids=["whole", "costly", "large"])
+def _slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gangs are placed at once, or in slices: because of their goals, or of their size."""
+    monkeypatch.setattr(gang_flights, "SLICE", request.param[0])
+    monkeypatch.setattr(gang_flights, "SLICE_WORK", request.param[1])
+
+
+@pytest.mark.usefixtures("_slices")
 def test_a_gang_waits_whole_and_then_takes_what_there_is() -> None:
     world = GangWorld(an_engine(a_node("a", gpus=2), spot("b", gpus=1)))
     terms = CapacityTerms(prefers_spot=True, wait_s=60.0)
@@ -226,6 +236,18 @@ def test_a_goal_with_a_patience_waits_for_a_price_and_then_takes_the_best() -> N
     assert binds(decide(engine, now=75.0)) == {"p": "b"}
 
 
+def test_a_gang_with_goals_is_placed_over_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gang_flights, "SLICE", 4)
+    monkeypatch.setattr(gang_flights, "SLICE_WORK", 1)
+    engine = limited([a_node("a", gpus=2), a_node("b", gpus=2)])
+    see(engine, *a_gang("job", 4))
+    turns = [engine.decide(now=1.0) for _ in range(6)]
+    outcomes = Counter(turn.outcome for turn in turns if turn)
+    assert outcomes[Outcome.UNFINISHED] >= 3
+    assert outcomes[Outcome.SCHEDULED] == 1
+
+
+@pytest.mark.usefixtures("_slices")
 def test_a_gang_waits_for_a_price_of_all_its_nodes() -> None:
     engine = limited([a_node("a", gpus=2), a_node("b", gpus=2)])
     priced(engine, a=1.0, b=8.0)

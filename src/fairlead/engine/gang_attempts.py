@@ -143,6 +143,8 @@ class GangAttempts:
     ) -> Attempt:
         if self._views.is_large(gang, requests):
             return self._attempt_large(entry, gang, room, now)
+        if self._limit is None and self._views.is_costly(gang):
+            return self._fill_on(GangFlight(entry), Filling.of(gang, ordered(gang)), now)
         try:
             with self._cluster.trial() as trial:
                 filling = self._allowed(trial, gang, room, now)
@@ -274,7 +276,8 @@ class GangAttempts:
         if not done:
             return Attempt(flight.gang, Outcome.UNFINISHED, ())
         self._filling = None
-        if filling.satisfied:
+        wait = self._wait(flight.entry, flight.gang, filling, now) if filling.satisfied else None
+        if filling.satisfied and wait is None:
             improved.add(Aspect.PODS)
             return self._decided(flight, now)
         # No other unit was tried since: that is no improvement, and must not wake the gang itself.
@@ -282,6 +285,8 @@ class GangAttempts:
             self._cluster.detach(uid)
         self.binding.give_back(flight)
         del self.binding.flights[flight.gang.key]
+        if wait is not None:
+            return self.refusals.hold_back(flight.entry, flight.gang, wait, now)
         return self.refusals.refuse(flight.entry, filling, now)
 
     def _take_off(self, flight: GangFlight, members: Iterable[MemberPlacement]) -> None:

@@ -20,6 +20,8 @@ from fairlead.queue.units import Gang
 MOST_REQUESTS = 2000
 #: What making views may cost in one turn (see `Work.spent`).
 WORK = 30_000
+#: To place a member costs as much as so many goals for it.
+_PER_POD = 5
 
 
 class GangViews:
@@ -77,3 +79,10 @@ class GangViews:
         if len(gang.pods) > gang_flights.SLICE or has_many_parts(gang.spec, len(self._cluster)):
             return True
         return requests > self._placements[gang.pod.scheduler].views_kept // 2
+
+    def is_costly(self, gang: Gang) -> bool:
+        """Whether goals make it as costly as a large one; what has topology rules is planned."""
+        goals = self._placements[gang.pod.scheduler].profile.goals
+        if goals is None or has_topology(gang.spec):
+            return False
+        return len(gang.pods) * (_PER_POD + len(goals.all)) > _PER_POD * gang_flights.SLICE

@@ -67,6 +67,8 @@ class Goals:
         scores, alive = np.zeros(len(nodes)), left
         step = HIGHEST_SCORE / max(1, len(self.levels))
         for number, level in enumerate(self.levels):
+            for _ in level.goals:
+                nodes.work.ask(len(nodes))
             total = level.total(request, nodes)
             among = total[alive]
             limit = level.limit(float(among.min()))
