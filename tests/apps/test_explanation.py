@@ -19,6 +19,7 @@ from fairlead.apps.explain.explanation import (
 )
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import ClaimObjectSeen
+from fairlead.kube.codec import decode_pod
 from fairlead.model.claims import DeviceNeed, DeviceRequest
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory, Isolation
 from fairlead.model.pods import Pod
@@ -254,3 +255,25 @@ def test_a_selector_that_fails_on_a_missing_attribute_is_shown_with_a_guard(
         f"does not have; write instead:\n  {guarded.format(d=domain)}\n"
     ) in text
     assert "n1" not in json.dumps(told(engine, pod, TENANT)["selectors"])
+
+
+def test_plain_gpus_that_a_class_serves_are_explained_by_their_devices() -> None:
+    requests = {"nvidia.com/gpu": "2"}
+    body = {
+        "metadata": {"namespace": "default", "name": "p", "uid": "p"},
+        "spec": {
+            "schedulerName": "gpu-scheduler",
+            "containers": [{"name": "main", "resources": {"requests": requests}}],
+        },
+    }
+    pod = decode_pod(json.dumps(body).encode())
+    engine = an_engine(a_node("plugin", gpus=1), a_node("dra", gpus=0))
+    mapped = replace(GPU_CLASS, extended_resource="nvidia.com/gpu")
+    for each in (mapped, a_slice("dra", "gpu-0")):
+        engine.handle(ClaimObjectSeen(each), now=0.0)
+    see(engine, pod)
+
+    assert {each["node"]: each["detail"] for each in told(engine, pod)["nodes"]} == {
+        "plugin": "requested 2 nvidia.com/gpu, 1 of 1 free",
+        "dra": "request container-0-request-0: 2 of class gpu; devices there: 1 free",
+    }

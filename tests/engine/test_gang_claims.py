@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from test_extended_resources import MAPPED, gpu_pod
+
 from builders import a_node, an_engine, decide, see
 from claim_objects import (
     GPU_CLASS,
@@ -148,3 +150,22 @@ def test_a_selector_that_fails_is_told_to_a_gang_as_to_a_pod() -> None:
     assert all("no such key: colour" in each.message for each in told), told
     assert not any("bug" in each.message for each in told)
     assert engine.cluster.claims.held == {}
+
+
+def test_members_that_ask_for_plain_gpus_get_different_devices_of_a_class() -> None:
+    key = "fairlead/default/g"
+    spec = GangSpec(key, 3)
+    members = [
+        replace(gpu_pod(f"g-{rank}"), gang=Membership(key, rank=rank, spec=spec))
+        for rank in range(3)
+    ]
+    engine = engine_with(MAPPED, a_slice("n1", "gpu-0", "gpu-1"))
+    see(engine, *members)
+    assert not prepares(engine), "two GPUs for three members"
+    assert not engine.cluster.claims.held
+
+    show(engine, a_slice("n2", "gpu-0"), now=20.0)
+
+    made = prepares(engine, now=20.0)
+    found = sorted((asked.node, *devices_of(asked)) for asked in made)
+    assert found == [("n1", "gpu-0"), ("n1", "gpu-1"), ("n2", "gpu-0")]
