@@ -1,7 +1,9 @@
 """What the cluster has and what its pods hold together, in the amounts of a queue."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
+from fairlead.cluster.claim_capacity import held_by_claims, published_models
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.gpus import WHOLE
 from fairlead.model.machines import is_model
@@ -10,12 +12,12 @@ from fairlead.model.queues import GPUS, GPUS_OF_MODEL
 
 def capacity(cluster: Cluster, names: Iterable[str]) -> dict[str, int]:
     """Of each of these resources; those that no node has are left out."""
-    models = cluster.gpu_models()
+    models = Counter(cluster.gpu_models()) + published_models(cluster)
     found = {name: _capacity(cluster, name, models) for name in names}
     return {name: amount for name, amount in found.items() if amount}
 
 
-def _capacity(cluster: Cluster, name: str, models: dict[str, int]) -> int:
+def _capacity(cluster: Cluster, name: str, models: Mapping[str, int]) -> int:
     if name == GPUS:
         return WHOLE * sum(models.values())
     if name.startswith(GPUS_OF_MODEL):
@@ -40,4 +42,4 @@ def _held_gpus(cluster: Cluster) -> int:
     single = WHOLE * int(there.sum()) - int(devices.milli_free[:size][there].sum())
     chosen = int(devices.elsewhere[:size][known].sum())
     counted = int(cluster.nodes.requested(GPUS)[~known].sum())
-    return single + WHOLE * (chosen + counted)
+    return single + WHOLE * (chosen + counted) + held_by_claims(cluster)

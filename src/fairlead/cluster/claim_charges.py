@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.model.claim_uses import ClaimUse
-from fairlead.model.claims import AllocatedDevice, DeviceNeed, ResourceClaim
+from fairlead.model.claims import AllocatedDevice, DeviceId, DeviceNeed, ResourceClaim
 from fairlead.model.device_gpus import NVIDIA
 from fairlead.model.gpu_parts import slice_milli
 from fairlead.model.gpus import WHOLE
@@ -28,6 +28,11 @@ def held_milli(uid: str, uses: Iterable[ClaimUse], state: DeviceClaims) -> int:
     return sum(_milli(claim, state) for claim in _distinct(uses, state) if _pays(uid, claim))
 
 
+def milli_of_gpu(devices: Iterable[DeviceId]) -> int:
+    """What these devices are of the one GPU that they are parts of."""
+    return min(WHOLE, sum(map(_milli_of, devices)))
+
+
 def _distinct(uses: Iterable[ClaimUse], state: DeviceClaims) -> Iterable[ResourceClaim]:
     found = (claim for use in uses if (claim := state.claim_of(use)) is not None)
     return {claim.uid: claim for claim in found}.values()
@@ -39,7 +44,7 @@ def _pays(uid: str, claim: ResourceClaim) -> bool:
 
 def _milli(claim: ResourceClaim, state: DeviceClaims) -> int:
     if held := state.held.get(claim.uid):
-        return sum(_milli_of(device) for device in held)
+        return sum(_milli_of(device) for device in held if not device.admin_access)
     found = 0
     for request in claim.requests:
         needs = [request.exactly] if request.exactly else request.first_available
@@ -47,9 +52,9 @@ def _milli(claim: ResourceClaim, state: DeviceClaims) -> int:
     return found
 
 
-def _milli_of(device: AllocatedDevice) -> int:
+def _milli_of(device: AllocatedDevice | DeviceId) -> int:
     """By its name, as NVIDIA's driver gives it: `gpu-0`, or `gpu-0-mig-1g10gb-19-0`."""
-    if device.driver != NVIDIA or device.admin_access:
+    if device.driver != NVIDIA:
         return 0
     _, is_slice, rest = device.device.partition("-mig-")
     profile = rest.partition("-")[0].replace("g", "g.", 1)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.claims import AllocatedDevice, DeviceId
-from fairlead.model.device_gpus import NVIDIA, DeviceGpu, address_of, gpu_of
+from fairlead.model.device_gpus import NVIDIA, DeviceGpu, address_of, gpu_of, model_of
 from fairlead.model.devices import Device, ResourceSlice
 from fairlead.model.gpus import Gpu, GpuUse, Grant
 from fairlead.model.holders import Holder, claims_holder
@@ -52,6 +52,8 @@ class ClaimGpus:
         self._on: dict[str, dict[str, set[DeviceId]]] = {}
         #: Nodes that publish a GPU, by UUID: one, unless a slice is forged.
         self._publishers: dict[str, Counter[str]] = {}
+        #: Models of the GPUs that slices publish, by node and UUID.
+        self.models: dict[str, dict[str, str]] = {}
         #: What the ledger has of each node.
         self.charged: dict[str, Grants] = {}
 
@@ -101,6 +103,16 @@ class ClaimGpus:
     def gpu_of(self, key: DeviceId) -> DeviceGpu | None:
         """The GPU of a device that is held, if it is known."""
         return self._known.get(key)
+
+    def know_model(self, gpu: DeviceGpu, model: str) -> None:
+        """To be called after the publishers were counted."""
+        there = self.models.setdefault(gpu.node, {})
+        if gpu.node not in self._publishers.get(gpu.uuid, ()):
+            there.pop(gpu.uuid, None)
+        elif model or gpu.uuid not in there:
+            there[gpu.uuid] = model
+        if not there:
+            del self.models[gpu.node]
 
     def publishers(self, uuid: str) -> set[str]:
         return set(self._publishers.get(uuid, ()))
@@ -187,6 +199,7 @@ def count_published(cluster: "Cluster", part: ResourceSlice | None, sign: int) -
         if gpu is not None:
             for node in cluster.claim_gpus.count_publisher(gpu.uuid, gpu.node, sign):
                 _judge(cluster, node, gpu.uuid)
+            cluster.claim_gpus.know_model(gpu, model_of(device) if sign > 0 else "")
 
 
 def _judge(cluster: "Cluster", node: str, uuid: str) -> None:

@@ -131,7 +131,8 @@ class QueueOrdering:
         totals = self._capacity = capacity(self._cluster, names)
         outside = held(self._cluster, totals)
         for name in outside:
-            outside[name] -= sum(self._used.of(key).get(name, 0) for key in self._tree.children(""))
+            used = sum(self._used.of(key).get(name, 0) for key in self._tree.children(""))
+            outside[name] = max(0, outside[name] - used)  # a driver may publish no GPUs by UUID
         left = {name: max(0, amount - outside.get(name, 0)) for name, amount in totals.items()}
         changed = left != self.shares.totals
         self.shares.set_totals(left)

@@ -65,6 +65,11 @@ def address_of(device: Device) -> str:
     return ""
 
 
+def model_of(device: Device) -> str:
+    """The product that a device of NVIDIA's driver is, or is a part of; empty: not published."""
+    return _text(dict(device.attributes), "productName")
+
+
 def _text(attributes: Mapping[str, AttributeValue], name: str) -> str:
     value = attributes.get(name) or attributes.get(f"{NVIDIA}/{name}")
     return value if isinstance(value, str) else ""
