@@ -4,6 +4,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from builders import a_node, an_engine, decide, see
 from claim_objects import DRIVER, GPU_CLASS, a_claim, a_claim_user, a_slice, an_allocation
 from fairlead.cluster.checking import wrong_nodes
@@ -249,6 +251,31 @@ def test_a_later_status_changes_nothing_about_a_bound_pod() -> None:
     see(engine, bound("old", 1, "n1", "made"))
     assert dict(engine.cluster.holdings["u-old"].amounts)[GPU] == 1
     assert "1 Insufficient nvidia.com/gpu" in refused(engine, gpu_pod())
+
+
+@pytest.mark.parametrize("node_first", [True, False])
+def test_the_status_of_a_failed_attempt_does_not_free_gpus_of_a_plugin(node_first: bool) -> None:
+    """After a restart: the pod went to a node with a device plugin in the end."""
+    engine = an_engine(a_node("n2", gpus=0))
+    show(engine, MAPPED)
+    seen = [events.NodeSeen(a_node("n1", gpus=1)), events.PodSeen(bound("old", 1, "n1", "made"))]
+    for event in seen if node_first else reversed(seen):
+        engine.handle(event, now=0.0)
+    engine.handle(events.PodSeen(bound("old", 1, "n1", "made")), now=1.0)
+    assert dict(engine.cluster.holdings["u-old"].amounts)[GPU] == 1
+    assert "1 Insufficient nvidia.com/gpu" in refused(engine, gpu_pod())
+    assert not wrong_nodes(engine.cluster, ["n1", "n2"])
+    engine.handle(events.PodGone(bound("old", 1, "n1", "made")), now=2.0)
+    assert not wrong_nodes(engine.cluster, ["n1", "n2"])
+
+
+def test_pods_of_nodes_that_never_come_are_forgotten() -> None:
+    engine = engine_with(MAPPED)
+    for _ in range(2):
+        see(engine, bound("old", 1, "n9", "made"))
+    engine.handle(events.PodGone(bound("old", 1, "n9", "made")), now=2.0)
+    engine.handle(events.NodeSeen(a_node("n9", gpus=1)), now=3.0)
+    assert "u-old" not in engine.cluster.holdings
 
 
 def test_a_status_that_the_kubelet_writes_is_no_change_of_the_request() -> None:

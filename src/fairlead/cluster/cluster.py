@@ -19,7 +19,7 @@ from fairlead.cluster.default_selectors import DefaultSelectors
 from fairlead.cluster.device_claims import ClaimWrite
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.eviction_rule import EvictionRule
-from fairlead.cluster.extended_claims import as_bound, gets_devices, without_gpus
+from fairlead.cluster.extended_claims import UnknownNodes, as_bound, gets_devices, without_gpus
 from fairlead.cluster.gang_units import GangUnits
 from fairlead.cluster.holdings import Holding, granted, holds_the_same
 from fairlead.cluster.improvements import Improvements
@@ -85,6 +85,7 @@ class Cluster:
         self.counted: CountedBooks | None = None
         self._evictable = PrioritySums(self.columns, below=True)
         self._on_node: dict[str, set[str]] = {}
+        self._on_unknown_nodes = UnknownNodes()
         self._free_rows: list[int] = []
         self._distrusted: dict[str, str] = {}  # cause → node
         #: Is a trial under way?
@@ -426,6 +427,9 @@ class Cluster:
         if self.counted is not None:
             self.counted.node_changed(node.name)
         self.nominations.node_came(node.name)
+        for pod in self._on_unknown_nodes.served_by_plugin(node):
+            self.holdings[pod.uid].by_claim = False
+            self.confirm(pod)
 
     def _mark_trust(self, name: str) -> None:
         row = self.row_of.get(name)
@@ -449,11 +453,11 @@ class Cluster:
 
     def confirm(self, pod: Pod) -> None:
         """The API server shows the pod on its node."""
-        held = self.holdings.get(pod.uid)
+        held, seen = self.holdings.get(pod.uid), pod
         if held is not None and not held.assumed and held.pod.counted != pod.counted:
             pod = replace(pod, counted=held.pod.counted)  # as it was bound, whatever it says later
         if pod.gpus_by_claim or (held is not None and held.by_claim):
-            pod = as_bound(pod, held)
+            pod = as_bound(pod, held, self.node_named(pod.node))
         grant = granted(pod, held)
         if held is not None and holds_the_same(held, pod, grant):
             self._relabel(held, pod)
@@ -466,6 +470,8 @@ class Cluster:
             now.tenant = held.tenant
             now.shared = held.shared if held.node == pod.node else ()
         self._hold(now)
+        if now.by_claim and pod.node not in self.row_of:
+            self._on_unknown_nodes.put(seen)
 
     def share(self, uid: str, holder: Holder, grant: Grant) -> None:
         """The pod has these GPUs, too, together with all pods there that refer to the holder.
@@ -520,6 +526,8 @@ class Cluster:
         held = self.detach(uid)
         if held is not None:
             self.improved.add(held.touches)
+            if held.by_claim:
+                self._on_unknown_nodes.drop(held.pod)
 
     def detach(self, uid: str) -> Holding | None:
         """Takes what the pod holds off its node, and returns it. Only views see the change."""

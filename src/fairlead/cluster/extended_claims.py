@@ -83,7 +83,7 @@ def unfit(use: ExtendedUse, nodes: Nodes) -> NodeMask:
 def gets_devices(uses: tuple[ClaimUse, ...], node: Node | None) -> bool:
     """Whether devices of a class stand in for the GPUs of a pod on the node."""
     return (
-        has_class(uses, GPU) and node is not None and not dict(node.allocatable).get(GPU, 0)
+        has_class(uses, GPU) and node is not None and not _offers_gpus(node)
     )  # fmt: skip
 
 
@@ -94,15 +94,44 @@ def without_gpus(held: Holding) -> Holding:
     return held
 
 
-def as_bound(pod: Pod, held: Holding | None) -> Pod:
-    """A bound pod as it was bound, whatever its status says later: does a claim have its GPUs?"""
+def as_bound(pod: Pod, held: Holding | None, node: Node | None) -> Pod:
+    """A bound pod as it was bound, whatever its status says later: does a claim have its GPUs?
+
+    The status of a pod may be that of an attempt that failed. Where a device plugin offers GPUs,
+    the pod has them from the plugin.
+    """
     here = held is not None and held.node == pod.node
     by_claim = held.by_claim if held is not None and here else pod.gpus_by_claim
-    if not by_claim:
+    if not by_claim or (not here and _offers_gpus(node)):
         return replace(pod, gpus_by_claim=False)
     request = replace(pod.request, gpu_request=None)
     usage = _others(pod.usage)
     return replace(pod, request=request, usage=usage, grant=None, gpus_by_claim=True)
+
+
+class UnknownNodes:
+    """Pods with GPUs of claims, by the node that they are bound to and that is not known yet."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, dict[str, Pod]] = {}
+
+    def put(self, pod: Pod) -> None:
+        self._pods.setdefault(pod.node, {})[pod.uid] = pod
+
+    def drop(self, pod: Pod) -> None:
+        there = self._pods.get(pod.node, {})
+        there.pop(pod.uid, None)
+        if not there:
+            self._pods.pop(pod.node, None)
+
+    def served_by_plugin(self, node: Node) -> list[Pod]:
+        """The node has come: pods there whose GPUs are those of a device plugin after all."""
+        found = self._pods.pop(node.name, {}) if self._pods else {}
+        return [*found.values()] if _offers_gpus(node) else []
+
+
+def _offers_gpus(node: Node | None) -> bool:
+    return node is not None and dict(node.allocatable).get(GPU, 0) > 0
 
 
 def _others(amounts: Amounts) -> Amounts:
