@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from fairlead.kube.kueue_workloads import read_workloads
@@ -39,3 +40,11 @@ def test_a_limit_that_makes_no_sense_is_named(limit_s: int) -> None:
 @pytest.mark.parametrize("raw", [b'{"items": []}', listed(spec={})])
 def test_without_a_limit_there_is_none(raw: bytes) -> None:
     assert read_workloads(raw) is None
+
+
+@pytest.mark.parametrize("digits", ["9" * 400, "-" + "9" * 400])
+def test_a_number_that_is_too_long_is_refused_as_any_other_mistake(digits: str) -> None:
+    raw = listed(spec={"maximumExecutionTimeSeconds": 1}).replace(b": 1}", f": {digits}}}".encode())
+    assert digits.encode() in raw
+    with pytest.raises(msgspec.MsgspecError):
+        read_workloads(raw)

@@ -4,6 +4,8 @@ Its limit comes from the label of the job, from a default, or from a user. What 
 evicted counts, so that less is left than the label says.
 """
 
+from typing import Annotated
+
 import msgspec
 
 from fairlead.kube.http.paths import in_namespace
@@ -15,6 +17,8 @@ WORKLOADS = ObjectKind("kueue.x-k8s.io", ("v1beta2", "v1beta1"), "workloads", "W
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 _LIMIT_FIELD = "spec.maximumExecutionTimeSeconds"
 _SOON_S = 1.0
+#: More digits do not fit a float.
+_Seconds = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
 
 
 class _Condition(msgspec.Struct, rename="camel"):
@@ -24,14 +28,16 @@ class _Condition(msgspec.Struct, rename="camel"):
 
 
 class _Spec(msgspec.Struct, rename="camel"):
-    maximum_execution_time_seconds: int | None = None
+    maximum_execution_time_seconds: _Seconds | None = None
 
 
 class _Status(msgspec.Struct, rename="camel"):
     conditions: list[_Condition] | None = None
-    accumulated_past_execution_time_seconds: int | None = None
+    accumulated_past_execution_time_seconds: _Seconds | None = None
     #: As v1beta1 spells it.
-    past_s: int | None = msgspec.field(default=None, name="accumulatedPastExexcutionTimeSeconds")
+    past_s: _Seconds | None = msgspec.field(
+        default=None, name="accumulatedPastExexcutionTimeSeconds"
+    )
 
 
 class _Workload(msgspec.Struct):

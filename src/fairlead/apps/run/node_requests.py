@@ -46,7 +46,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class NodeRequestCare(ObjectWatches):
-    """Keeps requests as the engine wants them, as long as their kind is served."""
+    """Keeps the requests that the engine asked for, as long as their kind is served."""
 
     def __init__(
         self,
