@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from builders import a_node
+from builders import a_node, a_pod
 from claim_objects import GPU_CLASS, a_claim, a_claim_user, a_claiming_pod, a_slice, an_allocation
 from fairlead.cluster import claiming
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.claims import ClaimObject, DeviceNeed, DeviceRequest
+from fairlead.model.claim_uses import ClaimUse
+from fairlead.model.claims import ClaimObject, ClaimUser, DeviceNeed, DeviceRequest
 from fairlead.model.devices import DeviceClass
 from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS
@@ -57,6 +58,28 @@ def test_a_claim_that_pods_share_counts_once() -> None:
     cluster.remove(first.uid)
     claiming.put(cluster, replace(held, reserved_for=users[1:]))
     assert used(cluster) == 1000, "the other pod counts for it now"
+
+
+def test_a_claim_of_a_group_counts_once_for_a_pod_with_a_node() -> None:
+    cluster = a_cluster(a_claim("a"))
+    cluster.count_tenants(lambda _pod: "team")
+    use = ClaimUse("a", "default/a", group="default/g")
+    pods = [a_pod(name, claims=(use,)) for name in ("first", "second", "third")]
+    user = ClaimUser("u-g", "g", "podgroups", "scheduling.k8s.io")
+    claiming.put(
+        cluster, a_claim("a", allocation=an_allocation("n1", "gpu-0"), reserved_for=(user,))
+    )
+    assert asked(cluster, pods[0]) == 1000, "no pod counts for it yet"
+    for pod in pods:
+        cluster.confirm(replace(pod, node="n1"))
+        assert used(cluster) == 1000
+        assert asked(cluster, pods[-1]) == 0
+
+    for pod in pods[:2]:
+        cluster.remove(pod.uid)
+        assert used(cluster) == 1000, "another pod counts for it now"
+    cluster.remove(pods[2].uid)
+    assert used(cluster) == 0
 
 
 def test_a_slice_counts_for_its_part() -> None:

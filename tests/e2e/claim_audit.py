@@ -60,7 +60,15 @@ class ClaimAudit:
 def _may_start(pod: Object, claims: dict[str, Object]) -> None:
     for name in _claims_of(pod):
         users = claims[name].get("status", {}).get("reservedFor", [])
-        assert pod["metadata"]["uid"] in {user["uid"] for user in users}, (pod, claims[name])
+        assert any(_is_for(user, pod) for user in users), (pod, claims[name])
+
+
+def _is_for(user: Object, pod: Object) -> bool:
+    """The pod, or its PodGroup, which a kubelet knows by name."""
+    group = pod["spec"].get("schedulingGroup", {}).get("podGroupName")
+    if user["resource"] == "podgroups" and user.get("apiGroup") == "scheduling.k8s.io":
+        return user["name"] == group
+    return bool(user["uid"] == pod["metadata"]["uid"])
 
 
 def _claims_of(pod: Object) -> list[str]:

@@ -1,7 +1,7 @@
 """A control plane that has PodGroups of Kubernetes itself: they are off by default."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,11 @@ _GATES = {
 class GangPlane:
     """A control plane with the gates on, and the words of its version."""
 
-    def __init__(self, plane: ControlPlane, version: tuple[int, int]) -> None:
+    def __init__(
+        self, plane: ControlPlane, version: tuple[int, int], more_gates: Sequence[str] = ()
+    ) -> None:
         self.plane = plane
-        self.gates = gates_flag(version)
+        self.gates = gates_flag(version, more_gates)
         self.version = _GATES[version][1][0]
         self.is_1_36 = behaviour_of(*version) is KUBERNETES_1_36
         self.condition = "PodGroupScheduled" if self.is_1_36 else "PodGroupInitiallyScheduled"
@@ -59,20 +61,21 @@ class GangPlane:
         return {each["type"]: each for each in answer.get("status", {}).get("conditions", ())}
 
 
-def gates_flag(version: tuple[int, int]) -> str:
-    return "--feature-gates=" + ",".join(f"{gate}=true" for gate in _GATES[version][0])
+def gates_flag(version: tuple[int, int], more: Sequence[str] = ()) -> str:
+    gates = (*_GATES[version][0], *more)
+    return "--feature-gates=" + ",".join(f"{gate}=true" for gate in gates)
 
 
 @contextmanager
-def gang_plane(assets: Path, folder: Path) -> Iterator[GangPlane]:
+def gang_plane(assets: Path, folder: Path, more_gates: Sequence[str] = ()) -> Iterator[GangPlane]:
     """With the gates of the version that the API server turns out to have."""
     version = version_of(assets)
     served = ",".join(f"{_GROUP}/{each}=true" for each in _GATES[version][1])
-    flags = (gates_flag(version), f"--runtime-config={served}")
+    flags = (gates_flag(version, more_gates), f"--runtime-config={served}")
     with ControlPlane.start(
         assets, folder, disable_admission=_PLAIN, apiserver_flags=flags
     ) as plane:
-        yield GangPlane(plane, version)
+        yield GangPlane(plane, version, more_gates)
 
 
 def version_of(assets: Path) -> tuple[int, int]:

@@ -123,10 +123,17 @@ def test_the_claims_of_a_pod_are_those_of_spec_and_status() -> None:
     assert found.problem == ""
     assert found.request.claims == (
         ClaimUse("direct", f"{found.namespace}/mine"),
-        ClaimUse("made", f"{found.namespace}/p-made-x7k2p", *owner),
-        ClaimUse("later", "", *owner),
+        ClaimUse("made", f"{found.namespace}/p-made-x7k2p", *owner, "t"),
+        ClaimUse("later", "", *owner, "t"),
     )
     assert pod({"resourceClaims": None}).request.claims == ()
+
+
+def test_claims_of_a_pod_of_a_group_may_be_claims_of_the_group() -> None:
+    entries = [{"name": "direct", "resourceClaimName": "mine"}]
+    group = {"podGroupName": "g"}
+    found = pod({"resourceClaims": entries, "schedulingGroup": group})
+    assert found.request.claims == (ClaimUse("direct", "ns/mine", group="ns/g"),)
 
 
 @pytest.mark.parametrize("entries", [[{"name": "gpu"}], [{}], {"name": "gpu"}])

@@ -15,6 +15,8 @@ from fairlead.model.gangs import (
     GangState,
     GangStatus,
     Group,
+    GroupClaim,
+    GroupClaims,
     Membership,
     TopologyRule,
 )
@@ -36,7 +38,8 @@ def pod(spec: Json | None = None, *, node: str = "", **meta: Json) -> Pod:
 def spec_of(name: str, spec: Any, status: Any = None) -> GangSpec:
     """What an object of this dialect says."""
     dialect = next(each for each in DIALECTS if each.name == name)
-    body = {"metadata": {"name": "g", "namespace": "ns"}, "spec": spec, "status": status or {}}
+    meta = {"name": "g", "namespace": "ns", "uid": "u-g"}
+    body = {"metadata": meta, "spec": spec, "status": status or {}}
     return decode_object(dialect, json.dumps(body).encode()).spec
 
 
@@ -138,14 +141,16 @@ def test_a_group_says_whether_others_are_evicted_for_it(
     assert spec_of(dialect, {"schedulingPolicy": {"basic": {}}, **said}).preempts is preempts
 
 
-def test_a_group_with_resource_claims_waits_with_a_reason() -> None:
-    claims = [{"name": "gpus", "resourceClaimTemplateName": "channel"}]
+def test_a_group_has_claims_for_all_of_its_pods() -> None:
+    claims = [
+        {"name": "channel", "resourceClaimTemplateName": "t"},
+        {"name": "gpus", "resourceClaimName": "c"},
+    ]
     found = native(schedulingPolicy=gang_policy(2), resourceClaims=claims)
-    assert found.problem == (
-        "the PodGroup ns/g is invalid: it requests resource claims, which Fairlead does not "
-        "support yet"
-    )
-    assert not native(schedulingPolicy=gang_policy(2), resourceClaims=[]).problem
+    entries = GroupClaim("channel", template="t"), GroupClaim("gpus", "c")
+    assert found.claims == GroupClaims("u-g", entries)
+    assert not found.problem
+    assert native(schedulingPolicy=gang_policy(2), resourceClaims=[]).claims is None
 
 
 def test_a_group_may_be_part_of_a_composite_one() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairlead.cluster.claim_charges import asked_milli, held_milli
+from fairlead.cluster.claim_charges import asked_milli, count_users, held_milli
 from fairlead.cluster.holdings import Holding
 from fairlead.model.gpu_parts import charge_of, counted, milli_of_request, milli_of_use
 from fairlead.model.gpus import WHOLE, GpuRequest, GpuUse, Grant, Inventory
@@ -54,6 +54,12 @@ class Charges:
             return charge
         pod = held.pod
         return _plus(charge, held_milli(pod.uid, pod.request.claims, self._cluster.claims))
+
+    def of_counted(self, held: Holding) -> Amounts:
+        """The same for one that is counted from now on."""
+        if held.pod.request.claims:
+            count_users(held.pod.uid, held.pod.request.claims, self._cluster.claims)
+        return self.of_holding(held)
 
     def _of_holding(self, held: Holding) -> Amounts:
         inventory = self._cluster.inventory_of(held.node) or _NONE

@@ -17,15 +17,21 @@ from fairlead.model.nodes import GPU
 def asked_milli(uses: Iterable[ClaimUse], state: DeviceClaims) -> int:
     """Thousandths of GPUs that claims of a pending pod ask for, and that no pod counts for yet."""
     return sum(
-        _milli(claim, state)
-        for claim in _distinct(uses, state)
-        if not (claim.allocation and claim.reserved_for)
+        _milli(claim, state) for claim in _distinct(uses, state) if not _is_counted(claim, state)
     )
 
 
 def held_milli(uid: str, uses: Iterable[ClaimUse], state: DeviceClaims) -> int:
     """The same for a pod with a node, which counts for claims that it is the first to use."""
-    return sum(_milli(claim, state) for claim in _distinct(uses, state) if _pays(uid, claim))
+    claims = _distinct(uses, state)
+    return sum(_milli(claim, state) for claim in claims if _pays(uid, claim, state))
+
+
+def count_users(uid: str, uses: Iterable[ClaimUse], state: DeviceClaims) -> None:
+    """The pod has a node: claims of its PodGroup may count for it from now on."""
+    for claim in _distinct(uses, state):
+        if _is_for_group(claim):
+            state.groups.came(uid, claim)
 
 
 def milli_of_gpu(devices: Iterable[DeviceId]) -> int:
@@ -38,8 +44,20 @@ def _distinct(uses: Iterable[ClaimUse], state: DeviceClaims) -> Iterable[Resourc
     return {claim.uid: claim for claim in found}.values()
 
 
-def _pays(uid: str, claim: ResourceClaim) -> bool:
+def _pays(uid: str, claim: ResourceClaim, state: DeviceClaims) -> bool:
+    if _is_for_group(claim):
+        return state.groups.pays(uid, claim)
     return not claim.reserved_for or claim.reserved_for[0].uid == uid
+
+
+def _is_counted(claim: ResourceClaim, state: DeviceClaims) -> bool:
+    if _is_for_group(claim):
+        return state.groups.is_counted(claim)
+    return bool(claim.allocation and claim.reserved_for)
+
+
+def _is_for_group(claim: ResourceClaim) -> bool:
+    return bool(claim.reserved_for) and claim.reserved_for[0].is_group
 
 
 def _milli(claim: ResourceClaim, state: DeviceClaims) -> int:

@@ -224,11 +224,13 @@ def plan(uses: tuple[ClaimUse, ...], node: Nodes) -> tuple[ClaimWrite, ...]:
     found = state.allocate(there, asked) if asked and there else ()
     new = {claim.key: each for claim, each in zip(asked, found or (), strict=True)}
     each_once = {claim.key: claim for claim in claims}
+    users = {each.key: state.groups.user_of(each) for each in uses}
     return tuple(
         ClaimWrite(
             claim,
             new.get(claim.key) or _decided(claim, state),
             mappings(use, node) if use and claim.name == UNNAMED else (),
+            users.get(claim.key),
         )
         for claim in each_once.values()
     )

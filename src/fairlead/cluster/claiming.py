@@ -13,6 +13,7 @@ from fairlead.model.pods import Pod
 
 if TYPE_CHECKING:
     from fairlead.cluster.cluster import Cluster
+    from fairlead.cluster.holdings import Holding
 
 #: Devices that are free are of use to claims, and may be GPUs that other pods wait for.
 _FREED = Aspect.CLAIMS | Aspect.DEVICES | Aspect.USAGE
@@ -40,6 +41,15 @@ def _count_again(cluster: "Cluster", claim: ResourceClaim) -> None:
     """Other pods may count for the claim than before."""
     for user in claim.reserved_for:
         held = cluster.holdings.get(user.uid)
+        if held is not None and cluster.tenants is not None:
+            cluster.tenants.count_again(held)
+
+
+def count_for_others(cluster: "Cluster", left: "Holding") -> None:
+    """The pod has no node any more: a claim of its PodGroup counts for another pod."""
+    for use in left.pod.request.claims:
+        uid = cluster.claims.groups.left(left.pod.uid, use.key) if use.group else None
+        held = cluster.holdings.get(uid) if uid else None
         if held is not None and cluster.tenants is not None:
             cluster.tenants.count_again(held)
 
@@ -75,9 +85,9 @@ def undo(cluster: "Cluster", writes: Sequence[ClaimWrite]) -> bool:
 
 def unreserved(cluster: "Cluster", pod: Pod) -> str:
     """Why a kubelet would not start the pod: a claim that is not reserved for it."""
-    claims = filter(None, (cluster.claims.claims.get(use.key) for use in pod.request.claims))
-    for claim in claims:
-        if all(user.uid != pod.uid for user in claim.reserved_for):
+    for use in pod.request.claims:
+        claim = cluster.claims.claims.get(use.key)
+        if claim is not None and not claim.is_reserved_for(pod.uid, use.group):
             return f"claim {claim.key} is not reserved for the pod any more"
     return ""
 

@@ -538,6 +538,7 @@ class Cluster:
             self.reservations.unweighed.add(held.node)
         if self.tenants is not None:
             self.tenants.take(held)
+            claiming.count_for_others(self, held)
         if self.counted is not None:
             self.counted.take(uid)
         if held.grant and held.grant.member:
@@ -589,7 +590,7 @@ class Cluster:
 
     def count_tenants(self, tenant_of: TenantOf, on_change: OnChange | None = None) -> Tenants:
         """Counts by tenant what is held, from now on."""
-        charge_of = self.charges.of_holding
+        charge_of = self.charges.of_counted
         self.tenants = Tenants(tenant_of, charge_of, self.holdings.values(), on_change)
         return self.tenants
 

@@ -17,11 +17,18 @@ from fairlead.claims.pools import PoolKey
 from fairlead.claims.usage import DeviceUsage
 from fairlead.cluster.changes import ChangeLog
 from fairlead.cluster.claim_answers import KeptAnswers
+from fairlead.cluster.claim_groups import ClaimGroups
 from fairlead.cluster.device_taints import tainted, taints_part
 from fairlead.cluster.extended_classes import ExtendedClasses, in_flight_uid
 from fairlead.cluster.grouped import Grouped
 from fairlead.model.claim_uses import ClaimUse
-from fairlead.model.claims import AllocatedDevice, Allocation, ClaimObject, ResourceClaim
+from fairlead.model.claims import (
+    AllocatedDevice,
+    Allocation,
+    ClaimObject,
+    ClaimUser,
+    ResourceClaim,
+)
 from fairlead.model.devices import DeviceClass, DeviceTaintRule, ResourceSlice
 from fairlead.model.extended import ExtendedUse
 from fairlead.model.nodes import Node
@@ -55,6 +62,8 @@ class ClaimWrite:
     allocation: Allocation | None = None
     #: Of a claim that is to be made for extended resources of the pod.
     mappings: tuple[RequestMapping, ...] = ()
+    #: What it is reserved for: the PodGroup of the pod. None: the pod.
+    user: ClaimUser | None = None
 
 
 @dataclass(slots=True)
@@ -89,6 +98,8 @@ class DeviceClaims:
         self.claims: dict[str, ResourceClaim] = {}
         self.classes: dict[str, DeviceClass] = {}
         self.extended = ExtendedClasses(self.classes)
+        #: PodGroups with claims for all of their pods.
+        self.groups = ClaimGroups()
         #: What drivers publish, with the taints of rules.
         self.inventory = DeviceInventory()
         #: What claims hold of it.
@@ -137,8 +148,8 @@ class DeviceClaims:
             return f'pod "{use.pod}": ResourceClaim not created yet'
         if claim is None:
             return f'could not find ResourceClaim "{use.key}"'
-        if use.owner and claim.owner != use.owner:
-            return f"ResourceClaim {claim.key} was not created for Pod {use.pod} (Pod is not owner)"
+        if use.owner and claim.owner != use.owner and not self.groups.owns(use, claim):
+            return f"ResourceClaim {claim.key} was not created for Pod {use.pod} ({_owners(use)})"
         if claim.deleting:
             return f'resourceclaim "{claim.name}" is being deleted'
         return claim.problem
@@ -169,7 +180,8 @@ class DeviceClaims:
         pending = self.pending(claim)
         if claim.allocation or pending or not distinct or self.problem_with(use):
             told = pending is not None and not pending.in_trial
-            return SettledUse(use.entry, use.key, use.pod, use.owner, claim, told)
+            named = (use.entry, use.key, use.pod, use.owner, use.template, use.group)
+            return SettledUse(*named, claim, told)
         found = self._alike.get(claim.uid)
         if found is None:
             alike = ResourceClaim("", "", requests=claim.requests, constraints=claim.constraints)
@@ -407,6 +419,12 @@ class DeviceClaims:
 
 def _allocated(writes: Iterable[ClaimWrite]) -> list[tuple[ResourceClaim, Allocation]]:
     return [(write.claim, write.allocation) for write in writes if write.allocation is not None]
+
+
+def _owners(use: ClaimUse) -> str:
+    if not use.group:
+        return "Pod is not owner"
+    return f"neither Pod nor PodGroup {use.group.partition('/')[2]} is the owner"
 
 
 def _is_older(seen: ResourceClaim, known: ResourceClaim) -> bool:

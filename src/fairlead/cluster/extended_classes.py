@@ -49,7 +49,8 @@ class ExtendedClasses:
     def settled(self, use: ExtendedUse) -> ExtendedUse:
         """One for all pods that ask for the same."""
         leftover = bool(self.claims_of(use.pod, use.owner))
-        return ExtendedUse("", "", "", "", _nameless(use.containers), use.classes, leftover)
+        containers = _nameless(use.containers)
+        return ExtendedUse("", "", containers=containers, classes=use.classes, is_leftover=leftover)
 
     def use_of(self, pod: Pod) -> ExtendedUse | None:
         """What the pod needs where no device plugin offers its resources."""
@@ -58,7 +59,8 @@ class ExtendedClasses:
         classes = tuple((name, found) for name, found in pairs if found)
         if not classes:
             return None
-        return ExtendedUse(UNNAMED, "", pod.key, pod.uid, pod.request.extended, classes)
+        asking = pod.request.extended
+        return ExtendedUse(UNNAMED, "", pod.key, pod.uid, containers=asking, classes=classes)
 
 
 @remembered(4 << 20)

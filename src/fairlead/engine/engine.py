@@ -361,9 +361,11 @@ class Engine:
             case events.BudgetGone(key):
                 self.cluster.put_budget(key, None)
             case events.GangSeen(spec):
+                self.cluster.claims.groups.put(spec)
                 self._gangs.object_seen(spec, now)
                 self.queues.gang_seen(spec)
             case events.GangGone(key):
+                self.cluster.claims.groups.drop(key)
                 self._gangs.object_gone(key, now)
             case events.GangKindSeen(dialect, problem):
                 self._gangs.kind_seen(dialect, problem, now)

@@ -437,7 +437,9 @@ def _understand(
 def _claims(wire: _Pod) -> tuple[ClaimUse, ...]:
     meta, said = wire.metadata, bytes(wire.spec.resource_claims)
     statuses = bytes(wire.status.resource_claim_statuses)
-    return read_pod_claims(meta.namespace, meta.name, meta.uid, said, statuses)
+    group = wire.spec.scheduling_group
+    name = group.pod_group_name if group else None
+    return read_pod_claims(meta.namespace, meta.name, meta.uid, said, statuses, name)
 
 
 def _beyond_us(spec: _PodSpec, request: PodRequest, *, shared: bool) -> str:

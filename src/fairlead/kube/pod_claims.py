@@ -34,21 +34,28 @@ _statuses = msgspec.json.Decoder(list[_EntryStatus] | None)
 
 
 def read_pod_claims(
-    namespace: str, name: str, uid: str, entries: bytes, statuses: bytes
+    namespace: str, name: str, uid: str, entries: bytes, statuses: bytes, group: str | None = None
 ) -> tuple[ClaimUse, ...]:
-    """In the order of the spec, without those that the pod does not need."""
+    """In the order of the spec, without those that the pod does not need.
+
+    `group` is the name of the PodGroup of the pod.
+    """
+    pod, part_of = f"{namespace}/{name}", f"{namespace}/{group}" if group else ""
     made = {each.name: each for each in (_statuses.decode(statuses) if statuses else None) or ()}
     found = []
     for entry in _entries.decode(entries) or ():
         if entry.resource_claim_name is not None:
-            found.append(ClaimUse(entry.name, f"{namespace}/{entry.resource_claim_name}"))
-        elif entry.resource_claim_template_name is None:
+            key = f"{namespace}/{entry.resource_claim_name}"
+            found.append(ClaimUse(entry.name, key, group=part_of))
+            continue
+        template = entry.resource_claim_template_name
+        if template is None:
             raise FairleadError(f"spec.resourceClaims: {entry.name} names no claim and no template")
-        elif (status := made.get(entry.name)) is None:
-            found.append(ClaimUse(entry.name, "", f"{namespace}/{name}", uid))
+        if (status := made.get(entry.name)) is None:
+            found.append(ClaimUse(entry.name, "", pod, uid, template, part_of))
         elif status.resource_claim_name is not None:
             key = f"{namespace}/{status.resource_claim_name}"
-            found.append(ClaimUse(entry.name, key, f"{namespace}/{name}", uid))
+            found.append(ClaimUse(entry.name, key, pod, uid, template, part_of))
     return tuple(found)
 
 

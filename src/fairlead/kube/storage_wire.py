@@ -9,6 +9,9 @@ from fairlead.kube.requests import LabelSelectorWire, NodeSelectorWire
 class OwnerWire(msgspec.Struct, rename="camel", gc=False):
     uid: str = ""
     controller: bool | None = None
+    kind: str = ""
+    name: str = ""
+    api_version: str = ""
 
 
 class MetaWire(msgspec.Struct, rename="camel", gc=False):

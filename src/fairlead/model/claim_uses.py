@@ -13,6 +13,10 @@ class ClaimUse:
     #: Key and uid of the pod that the claim must have been made for; empty when any pod may use it.
     pod: str = ""
     owner: str = ""
+    #: The template that the claim is made from; empty: the pod names the claim itself.
+    template: str = ""
+    #: "namespace/name" of the PodGroup of the pod: the claim may be one of all of its pods.
+    group: str = ""
 
     @property
     def name(self) -> str:

@@ -22,6 +22,8 @@ ALL_DEVICES = "All"
 MOST_DEVICES = 32
 FROM_CLASS = "FromClass"
 FROM_CLAIM = "FromClaim"
+#: How `status.reservedFor` names PodGroups.
+SCHEDULING, POD_GROUPS = "scheduling.k8s.io", "podgroups"
 
 
 class DeviceId(NamedTuple):
@@ -128,6 +130,11 @@ class ClaimUser:
     resource: str = "pods"
     api_group: str = ""
 
+    @property
+    def is_group(self) -> bool:
+        """A PodGroup, for all of its pods."""
+        return self.resource == POD_GROUPS and self.api_group == SCHEDULING
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceCondition:
@@ -167,6 +174,8 @@ class ResourceClaim:
     finalizers: tuple[str, ...] = ()
     #: Uid of the object that controls it: of the pod, where it was made for one.
     owner: str = ""
+    #: "namespace/name" of the PodGroup that controls it; empty if something else does.
+    owner_group: str = ""
     #: Made by a scheduler for extended resources of a pod.
     for_extended_resources: bool = False
     #: Why it cannot be used, in one sentence; the devices that it has are held all the same.
@@ -175,6 +184,14 @@ class ResourceClaim:
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    def is_reserved_for(self, uid: str, group: str = "") -> bool:
+        """For the pod with this uid, or for its PodGroup ("namespace/name"), as a kubelet asks."""
+        name = group.partition("/")[2]
+        return any(
+            user.uid == uid or (name and user.is_group and user.name == name)
+            for user in self.reserved_for
+        )
 
 
 #: What the watches of claims show.

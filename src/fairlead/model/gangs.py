@@ -58,6 +58,24 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupClaim:
+    """An entry of `spec.resourceClaims` of a PodGroup: one claim for all pods that have it, too."""
+
+    entry: str
+    #: Of the claim; empty: it is made from the template.
+    name: str = ""
+    template: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupClaims:
+    """The claims of a PodGroup: they are reserved for the group, and not for each pod."""
+
+    uid: str
+    entries: tuple[GroupClaim, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GangSpec:
     """What the object of a gang says."""
 
@@ -99,6 +117,8 @@ class GangSpec:
     queue: str = ""
     #: What its object declares about how long its pods run.
     run_time: RunTime | None = None
+    #: Claims that its object has for all of its pods.
+    claims: GroupClaims | None = None
     #: Set when the object is invalid; its pods wait with this sentence.
     problem: str = ""
 

@@ -52,9 +52,18 @@ def _freed(
     if not len(away):
         return None
     claims = claims_of(uses, cluster.claims) or ()
-    unused = (
-        each
-        for each in claims
-        if each.allocation and {user.uid for user in each.reserved_for} <= {pod.uid}
-    )
+    unused = (each for each in claims if each.allocation and _is_unused(each, pod, cluster))
     return next((each for each in unused if elsewhere(each, away).any()), None)
+
+
+def _is_unused(claim: ResourceClaim, pod: Pod, cluster: Cluster) -> bool:
+    """No other pod uses it. A claim of a PodGroup may have pods that it does not name."""
+    others = [user for user in claim.reserved_for if user.uid != pod.uid]
+    groups = {use.group.partition("/")[2] for use in pod.request.claims if use.key == claim.key}
+    if any(not user.is_group or user.name not in groups for user in others):
+        return False
+    return not (others and any(_uses(held.pod, claim) for held in cluster.holdings.values()))
+
+
+def _uses(pod: Pod, claim: ResourceClaim) -> bool:
+    return any(use.key == claim.key for use in pod.request.claims)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fairlead.apps.doctor.faults import ClusterFault, listed
 from fairlead.claims.pools import newest
 from fairlead.cluster.device_claims import DeviceClaims
-from fairlead.model.claims import DeviceId, ResourceClaim
+from fairlead.model.claims import ClaimUser, DeviceId, ResourceClaim
 from fairlead.model.pods import Pod
 
 _PROTECTION = "resource.kubernetes.io/delete-protection"
@@ -33,13 +33,20 @@ class ClaimChecks:
 
     def _deleting(self, claim: ResourceClaim) -> Iterator[ClusterFault]:
         """Stuck: no pod uses it any more. Others go when their pods end."""
-        if not any(user.uid in self.pods for user in claim.reserved_for if user.resource == "pods"):
+        if not any(self._is_alive(user, claim) for user in claim.reserved_for):
             others = [name for name in claim.finalizers if name != _PROTECTION]
             kept = f"is being deleted, and finalizers keep it: {listed(list(claim.finalizers))}"
             advice = f"find out what sets {listed(others)}" if others else _CONTROLLER
             yield ClusterFault(
                 "claim-stuck-deleting", _about(claim), kept + _devices(claim), advice
             )
+
+    def _is_alive(self, user: ClaimUser, claim: ResourceClaim) -> bool:
+        """Whether the pod, or a pod of the PodGroup, that it is reserved for may use it."""
+        if not user.is_group:
+            return user.uid in self.pods
+        uses = (use.key for pod in self.pods.values() if pod.node for use in pod.request.claims)
+        return claim.key in uses
 
     def _held(self, claim: ResourceClaim) -> Iterator[ClusterFault]:
         if claim.allocation is None or not claim.allocation.devices:

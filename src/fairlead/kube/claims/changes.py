@@ -16,7 +16,7 @@ from fairlead.kube.claims.patches import (
     reserve_patch,
     unreserve_patch,
 )
-from fairlead.model.claims import Allocation, ResourceClaim
+from fairlead.model.claims import Allocation, ClaimUser, ResourceClaim
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Pod
 
@@ -51,23 +51,30 @@ def has_user(claim: ResourceClaim, uid: str) -> bool:
 
 
 def reserve_next(pod: Pod, write: ClaimWrite, now: ResourceClaim) -> ClaimPatch | None:
-    """Allocate, and reserve for the pod. Pods of a gang may share one allocation."""
-    if now.uid != write.claim.uid or (now.deleting and not has_user(now, pod.uid)):
+    """Allocate, and reserve for the pod or its group. Pods of a gang may share one allocation."""
+    user = write.user or ClaimUser(pod.uid, pod.name)
+    if now.uid != write.claim.uid or (now.deleting and not has_user(now, user.uid)):
         raise ClaimChanged(f"claim {now.key} got deleted in the meantime")
     if now.allocation is not None:
         if not is_same(now.allocation, write.allocation or write.claim.allocation):
             raise ClaimChanged(f"claim {now.key} got allocated elsewhere in the meantime")
-        reserved = has_user(now, pod.uid)
-        return None if reserved else ClaimPatch(_STATUS, reserve_patch(now, pod))
+        reserved = has_user(now, user.uid)
+        return None if reserved else ClaimPatch(_STATUS, reserve_patch(now, user))
     if write.allocation is None:
         raise ClaimChanged(f"claim {now.key} got deallocated elsewhere in the meantime")
     if FINALIZER not in now.finalizers:
         return ClaimPatch("", finalizer_patch(now))
-    return ClaimPatch(_STATUS, allocate_patch(now, pod, write.allocation))
+    return ClaimPatch(_STATUS, allocate_patch(now, user, write.allocation))
 
 
 def take_back_next(uid: str, write: ClaimWrite, now: ResourceClaim) -> ClaimPatch | None:
-    """The pod was not bound. What was allocated for it, and no other pod uses, is freed."""
+    """The pod was not bound. What was allocated for it, and no other pod uses, is freed.
+
+    A claim of its PodGroup stays: other pods of the group may use it. It is freed when it keeps the
+    group from its nodes, or with the group.
+    """
+    if write.user is not None:
+        return None
     if now.uid != write.claim.uid or not has_user(now, uid):
         return None
     is_last = len(now.reserved_for) == 1
@@ -77,8 +84,12 @@ def take_back_next(uid: str, write: ClaimWrite, now: ResourceClaim) -> ClaimPatc
 
 
 def free_next(uid: str, decided: ResourceClaim, now: ResourceClaim) -> ClaimPatch | None:
-    """Free what cannot be used where the pod could go, unless another pod uses it."""
-    others = any(user.uid != uid for user in now.reserved_for)
+    """Free what cannot be used where the pod could go, unless another pod uses it.
+
+    It was decided that what it was reserved for does not use it.
+    """
+    known = {uid, *(user.uid for user in decided.reserved_for)}
+    others = any(user.uid not in known for user in now.reserved_for)
     if now.uid != decided.uid or others or not is_same(now.allocation, decided.allocation):
         return None
     return ClaimPatch(_STATUS, free_patch(now))

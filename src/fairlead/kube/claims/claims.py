@@ -8,6 +8,7 @@ from msgspec import Raw
 from fairlead.kube.claims.common import (
     config_of,
     controller_uid,
+    controlling_group,
     exact_amounts,
     is_set,
     read_claim_object,
@@ -77,6 +78,7 @@ def decode_claim(raw: bytes | Raw) -> ResourceClaim:
         deleting=meta.deletion_timestamp is not None,
         finalizers=tuple(meta.finalizers or ()),
         owner=controller_uid(meta),
+        owner_group=controlling_group(meta),
         for_extended_resources=_is_for_extended(meta),
         problem=problem or odd or unclear,
     )

@@ -17,6 +17,7 @@ from fairlead.kube.claims.wire import (
 )
 from fairlead.kube.requests import NodeSelectorWire, read_terms
 from fairlead.model import quantities
+from fairlead.model.claims import SCHEDULING
 from fairlead.model.devices import DeviceTaint, DeviceToleration, Exact, OpaqueConfig
 from fairlead.model.pods import NodeTerm
 
@@ -41,6 +42,16 @@ def is_set(raw: Raw) -> bool:
 def controller_uid(meta: ClaimMetaWire) -> str:
     owners = (owner.uid for owner in meta.owner_references or () if owner.controller)
     return next(owners, "")
+
+
+def controlling_group(meta: ClaimMetaWire) -> str:
+    """The key of the PodGroup that controls the object; empty if something else does."""
+    owners = (owner for owner in meta.owner_references or () if owner.controller)
+    found = next(owners, None)
+    if found is None or found.kind != "PodGroup":
+        return ""
+    is_ours = found.api_version.startswith(f"{SCHEDULING}/")
+    return f"{meta.namespace}/{found.name}" if is_ours else ""
 
 
 def exact(text: str) -> Exact:

@@ -12,9 +12,15 @@ import msgspec
 
 from fairlead.kube.claims.claims import FINALIZER
 from fairlead.kube.claims.common import quantity
-from fairlead.model.claims import AllocatedConfig, AllocatedDevice, Allocation, ResourceClaim
+from fairlead.model.claims import (
+    AllocatedConfig,
+    AllocatedDevice,
+    Allocation,
+    ClaimUser,
+    ResourceClaim,
+)
 from fairlead.model.devices import DeviceToleration, Exact
-from fairlead.model.pods import NodeTerm, Pod
+from fairlead.model.pods import NodeTerm
 from fairlead.model.selectors import Requirement
 
 Json = dict[str, Any]
@@ -31,16 +37,16 @@ def unprotect_patch(claim: ResourceClaim) -> JsonPatch:
     return [*_decided_on(claim), {"op": "remove", "path": path}]
 
 
-def allocate_patch(claim: ResourceClaim, pod: Pod, allocation: Allocation) -> JsonPatch:
+def allocate_patch(claim: ResourceClaim, user: ClaimUser, allocation: Allocation) -> JsonPatch:
     """The status of a claim without an allocation is empty."""
-    status = {"allocation": allocation_json(allocation), "reservedFor": [_user(pod)]}
+    status = {"allocation": allocation_json(allocation), "reservedFor": [_user(user)]}
     return [*_decided_on(claim), {"op": "add", "path": "/status", "value": status}]
 
 
-def reserve_patch(claim: ResourceClaim, pod: Pod) -> JsonPatch:
-    """One more pod uses an allocated claim."""
+def reserve_patch(claim: ResourceClaim, user: ClaimUser) -> JsonPatch:
+    """One more pod or PodGroup uses an allocated claim."""
     path = "/status/reservedFor"
-    return [*_decided_on(claim), _added(path, claim.reserved_for, _user(pod))]
+    return [*_decided_on(claim), _added(path, claim.reserved_for, _user(user))]
 
 
 def unreserve_patch(claim: ResourceClaim, uid: str) -> JsonPatch:
@@ -68,8 +74,9 @@ def _added(path: str, before: Sized, value: object) -> Json:
     return {"op": "add", "path": path, "value": [value]}
 
 
-def _user(pod: Pod) -> Json:
-    return {"resource": "pods", "name": pod.name, "uid": pod.uid}
+def _user(user: ClaimUser) -> Json:
+    group = _given({"apiGroup": user.api_group or None})
+    return {**group, "resource": user.resource, "name": user.name, "uid": user.uid}
 
 
 # -- allocations -------------------------------------------------------------------------------

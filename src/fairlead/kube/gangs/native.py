@@ -17,6 +17,8 @@ from fairlead.model.gangs import (
     GangSpec,
     GangState,
     GangStatus,
+    GroupClaim,
+    GroupClaims,
     Membership,
     TopologyRule,
 )
@@ -77,9 +79,23 @@ class GroupSpec(msgspec.Struct, rename="camel", gc=False):
         return f"{COMPOSITE}/{key.split('/')[1]}/{parent}" if parent else ""
 
 
+class _ClaimEntry(msgspec.Struct, rename="camel", gc=False):
+    name: str
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
 class _Spec(GroupSpec, rename="camel", gc=False):
     scheduling_policy: _Policy | None = None
-    resource_claims: list[msgspec.Raw] | None = None
+    resource_claims: list[_ClaimEntry] | None = None
+
+    def claims(self) -> GroupClaims | None:
+        """The reader of the object adds its uid."""
+        found = (
+            GroupClaim(each.name, each.resource_claim_name, each.resource_claim_template_name)
+            for each in self.resource_claims or ()
+        )
+        return GroupClaims("", tuple(found)) if self.resource_claims else None
 
 
 _specs = msgspec.json.Decoder(_Spec)
@@ -105,8 +121,6 @@ class Native(GangDefaults):
 
     def spec(self, key: str, spec: bytes) -> GangSpec:
         wire = _specs.decode(spec)
-        if wire.resource_claims:
-            raise FairleadError("it requests resource claims, which Fairlead does not support yet")
         gang = (wire.scheduling_policy or _Policy()).gang
         field = "spec.schedulingPolicy.gang.minCount"
         return GangSpec(
@@ -118,6 +132,7 @@ class Native(GangDefaults):
             part_of=wire.part_of(key),
             evicted_whole=wire.evicted_whole(),
             preempts=wire.preempts(),
+            claims=wire.claims(),
         )
 
     def status(self, standing: Standing, status: GangStatus, now: str) -> Json | None:

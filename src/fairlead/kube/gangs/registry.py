@@ -99,6 +99,8 @@ def decode_object(
     spec = _spec(dialect, key, bytes(wire.spec))
     if meta.annotations and (declared := read_run_time(None, meta.annotations, None)):
         spec = replace(spec, run_time=declared)
+    if spec.claims is not None:
+        spec = replace(spec, claims=replace(spec.claims, uid=meta.uid))
     return GangObject(
         meta.namespace,
         meta.name,

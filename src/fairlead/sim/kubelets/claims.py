@@ -84,7 +84,7 @@ class PreparedDevices:
         if claim is None:
             raise NotPrepared(f"could not find ResourceClaim {name!r}")
         users = (claim.get("status") or {}).get("reservedFor") or ()
-        if metadata["uid"] not in {user["uid"] for user in users}:
+        if not any(_is_for(user, pod) for user in users):
             uid = claim["metadata"]["uid"]
             raise NotPrepared(
                 f"pod {metadata['name']} ({metadata['uid']}) is not allowed to use "
@@ -132,6 +132,15 @@ def _uses(pod: Object) -> list[Object]:
     name = _extended(pod).get("resourceClaimName")
     extended = [{"resourceClaimName": name}] if name else []
     return [*(pod["spec"].get("resourceClaims") or ()), *extended]
+
+
+def _is_for(user: Object, pod: Object) -> bool:
+    """Whether a claim that is reserved for this user may be used by the pod: also for its group."""
+    if user["uid"] == pod["metadata"]["uid"]:
+        return True
+    group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+    is_group = (user.get("apiGroup"), user["resource"]) == ("scheduling.k8s.io", "podgroups")
+    return is_group and bool(group) and user["name"] == group
 
 
 def _extended(pod: Object) -> Object:
