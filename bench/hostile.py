@@ -16,11 +16,11 @@ from multiprocessing import get_context
 from fairlead.apps.fast_loop import spare_the_collector
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceFailure, Instruction
-from hostile_cluster import Made, Size
+from hostile_cluster import Later, Made, Size
 from hostile_shapes import SHAPES, a_cluster_for
 
 #: A shape ends when this many Decides in a row had nothing more to do, or after so many in all.
-_MOST_DECIDES = 20_000
+_MOST_DECIDES = 80_000
 
 
 @dataclass(slots=True)
@@ -42,24 +42,24 @@ class Clock:
         self.longest = Longest()
         self.turns = 0
         self.told: list[str] = []
-        self._now = 1.0
+        self.now_s = 1.0
 
     def turn(self, made: Made) -> None:
         work, started = self.engine.cluster.work.spent, time.process_time()
         event = made()
-        steps = self.engine.handle(event, now=self._now)
+        steps = self.engine.handle(event, now=self.now_s)
         self._note(type(event).__name__, steps, work, started)
 
     def attempt(self) -> bool:
         """Whether there was a pod to try."""
         work, started = self.engine.cluster.work.spent, time.process_time()
-        attempt = self.engine.decide(now=self._now)
+        attempt = self.engine.decide(now=self.now_s)
         self._note("Decide", attempt.instructions if attempt else (), work, started)
         return attempt is not None
 
     def tend(self) -> None:
         work, started = self.engine.cluster.work.spent, time.process_time()
-        self._note("tend", self.engine.tend(now=self._now), work, started)
+        self._note("tend", self.engine.tend(now=self.now_s), work, started)
 
     def _note(self, what: str, steps: Sequence[Instruction], work: int, started: float) -> None:
         cpu_s = time.process_time() - started
@@ -71,15 +71,18 @@ class Clock:
         for _ in range(_MOST_DECIDES):
             self.tend()
             due = self.engine.wake_at_s()
-            if not self.attempt() and (due is None or due > self._now):
+            if not self.attempt() and (due is None or due > self.now_s):
                 return
 
 
 def measure(name: str, size: Size) -> Clock:
     clock = Clock(a_cluster_for(name, size))
     for made in SHAPES[name](size):
-        clock.turn(made)
-        if clock.engine.queue.has_active():
+        if isinstance(made, Later):
+            clock.now_s += made.seconds
+        else:
+            clock.turn(made)
+        if isinstance(made, Later) or clock.engine.queue.has_active():
             clock.drain()
     clock.drain()
     return clock

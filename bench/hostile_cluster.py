@@ -13,7 +13,16 @@ from fairlead.model.pods import Pod
 from pods import HOST, ZONE, Body, plain
 
 Made: TypeAlias = Callable[[], Event]
-Shape: TypeAlias = Callable[["Size"], Iterator[Made]]
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Nothing happens for a while."""
+
+    seconds: float
+
+
+Shape: TypeAlias = Callable[["Size"], Iterator[Made | Later]]
 
 SCHEDULER = "gpu-scheduler"
 PROFILE = "default-scheduler"

@@ -33,6 +33,7 @@ from hostile_cluster import (
 )
 from hostile_objects import ENGINES, OBJECT_SHAPES
 from hostile_volumes import VOLUME_SHAPES
+from hostile_waiting import WAITING_SHAPES
 from pods import HOST, ZONE, Body
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -446,6 +447,7 @@ SHAPES: dict[str, Shape] = {
     "gang of different pods, refused": partial(gang, last=9),
     "gang of different pods, by zone": partial(gang, topology=f"preferred: {ZONE}"),
     "gang of different pods, one zone": partial(gang, topology=f"required: {ZONE}", last=9),
+    **WAITING_SHAPES,
     **VOLUME_SHAPES,
     **CLAIM_SHAPES,
     **OBJECT_SHAPES,

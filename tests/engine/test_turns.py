@@ -28,13 +28,13 @@ from fairlead.engine import (
     requeuer,
 )
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import Event
 from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.kube.codec import decode_pod
 from fairlead.placement import preempt
 from fairlead.placement.place import Placement
 from fairlead.plugins import rule_expressions
-from hostile_cluster import Size, a_full_cluster, a_pod, encoded
+from fairlead.queue import long_waits, queue
+from hostile_cluster import Later, Made, Size, a_full_cluster, a_pod, encoded
 from hostile_shapes import SHAPES, a_cluster_for
 from pods import HOST, Body
 
@@ -54,6 +54,8 @@ BOUNDS = [
         (free_volumes, "MOST_SPENT"),
         (requeuer, "_SLICE"),
         (requeuer, "_RECLASSIFIED"),
+        (long_waits, "_SLICE"),
+        (queue, "_MOVED"),
         (gang_flights, "SLICE"),
         (gang_flights, "SLICE_WORK"),
         (gang_views, "WORK"),
@@ -90,11 +92,11 @@ def counting() -> Iterator[Counted]:
         sys.settrace(None)
 
 
-def turn(engine: Engine, made: Callable[[], Event] | None) -> tuple[int, int]:
+def turn(engine: Engine, made: Made | None, now: float) -> tuple[int, int]:
     """Lines and work of one event, or of one attempt."""
     start = engine.cluster.work.spent
     with counting() as counted:
-        engine.handle(made(), now=1.0) if made else engine.decide(now=1.0)
+        engine.handle(made(), now=now) if made else engine.decide(now=now)
     return counted.lines, engine.cluster.work.spent - start
 
 
@@ -102,10 +104,13 @@ def longest(name: str, size: Size) -> tuple[int, int]:
     """Of all turns the most lines, and the most work."""
     engine = a_cluster_for(name, size)
     lines = work = 0
+    now = 1.0
     for made in SHAPES[name](size):
-        found = [turn(engine, made)]
+        if isinstance(made, Later):
+            now += made.seconds
+        found = [turn(engine, None if isinstance(made, Later) else made, now)]
         while engine.queue.has_active() or engine.wake_at_s() == 0.0:
-            found.append(turn(engine, None))
+            found.append(turn(engine, None, now))
         lines = max(lines, *(each[0] for each in found))
         work = max(work, *(each[1] for each in found))
     return lines, work

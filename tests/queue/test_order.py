@@ -4,6 +4,7 @@ from builders import a_pod
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.queue.entries import Entry
+from fairlead.queue.long_waits import LongWaits
 from fairlead.queue.order import OrderKey
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.retry_times import ONLY_ON_CHANGE
@@ -122,7 +123,7 @@ def test_the_first_of_a_class_waits_for_what_any_of_them_waits_for() -> None:
 def test_units_that_are_tried_only_on_a_change_have_no_backoff_and_no_flush() -> None:
     queue = SchedulingQueue(Turns(), ONLY_ON_CHANGE)
     (entry,) = parked(queue, of("a", "a"))
-    queue.flush(now=1e9)
+    LongWaits(queue).wake(1e9)
     assert queue.next_due_s() is None
     assert queue.pop(now=1e9) is None
     queue.wake(entry, "AssignedPodDelete", now=0.0)

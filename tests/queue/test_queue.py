@@ -3,6 +3,7 @@ import pytest
 from builders import a_pod
 from fairlead.cluster.aspects import Aspect
 from fairlead.queue.entries import Pool
+from fairlead.queue.long_waits import LongWaits
 from fairlead.queue.queue import SchedulingQueue
 
 
@@ -104,10 +105,58 @@ def test_only_those_who_wait_for_a_change_are_asked(queue: SchedulingQueue) -> N
 def test_nobody_waits_longer_than_five_minutes(queue: SchedulingQueue) -> None:
     queue.put(a_pod("p"), now=0.0)
     park(queue, queue.pop(now=0.0), now=0.0)
-    queue.flush(now=300.0)
+    waits = LongWaits(queue)
+    assert waits.due_s() == 30.0
+    waits.wake(300.0)
     assert queue.pop(now=300.0) is None
-    queue.flush(now=300.1)
-    assert names(queue, 300.1) == ["p"]
+    assert waits.due_s() == 330.0
+    waits.wake(330.0)
+    assert names(queue, 330.0) == ["p"]
+    assert waits.due_s() is None
+
+
+def test_those_that_waited_for_long_are_woken_over_several_turns_by_priority(
+    queue: SchedulingQueue,
+) -> None:
+    for number in range(2500):
+        queue.put(a_pod(f"p{number}", uid=f"u{number}", priority=number // 1000), now=0.0)
+    while (entry := queue.pop(now=0.0)) is not None:
+        park(queue, entry, now=0.0)
+    waits, woken = LongWaits(queue), []
+    waits.wake(400.0)
+    while queue.has_active():
+        woken.append(names(queue, 400.0))
+        waits.wake(400.0)
+    assert [len(each) for each in woken] == [1000, 1000, 500]
+    assert woken[0][0] == "p2000"
+    assert waits.due_s() is None, "none waits any more"
+
+
+def test_one_that_was_refused_again_meanwhile_is_not_woken(queue: SchedulingQueue) -> None:
+    for number in range(1001):
+        queue.put(a_pod(f"p{number}", uid=f"u{number}"), now=0.0)
+    while (entry := queue.pop(now=0.0)) is not None:
+        park(queue, entry, now=0.0)
+    waits, last = LongWaits(queue), queue.get("u1000")
+    waits.wake(400.0)
+    assert last is not None
+    queue.hold(last)
+    park(queue, last, now=400.0)
+    assert waits.due_s() == 0.0
+    waits.wake(400.0)
+    assert last.pool is Pool.WAITING
+
+
+def test_those_whose_backoff_is_over_become_active_over_several_turns(
+    queue: SchedulingQueue,
+) -> None:
+    for number in range(2500):
+        queue.put(a_pod(f"p{number}", uid=f"u{number}"), now=0.0, not_before_s=4.0)
+    counts = []
+    while queue.pop(now=6.0) is not None:
+        counts.append(queue.counts()[Pool.BACKOFF])
+    assert counts[:4] == [1500, 500, 0, 0]
+    assert len(counts) == 2500
 
 
 def test_a_removed_pod_is_gone_from_every_pool(queue: SchedulingQueue) -> None:
@@ -118,7 +167,7 @@ def test_a_removed_pod_is_gone_from_every_pool(queue: SchedulingQueue) -> None:
     queue.retry(second, now=0.0)
     for number in range(4):
         queue.remove(f"u{number}")
-    queue.flush(now=1000.0)
+    LongWaits(queue).wake(1000.0)
     assert third is not None
     assert names(queue, 1000.0) == []
     assert sum(queue.counts().values()) == 0

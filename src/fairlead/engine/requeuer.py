@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from math import isinf
 from typing import Protocol
 
 import numpy as np
@@ -20,11 +19,10 @@ from fairlead.placement.copies import copies_by_amounts
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed, Refused
 from fairlead.queue.entries import Entry, Pool
+from fairlead.queue.long_waits import LongWaits
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaPolicy, QuotaRefusal
 from fairlead.queue.units import EquivalenceClass, Gang, Unit
-
-FLUSH_EVERY_S = 30.0
 
 # Changes of a node after which preemption there may become possible for a refused pod.
 PREEMPTION_ASPECTS = (
@@ -88,7 +86,7 @@ class Requeuer:
         #: The labels that distinguish waiting pods, and the pods not yet sorted by them.
         self._keys_asked = cluster.columns.pods.keys_of_anti_affinity
         self._unsorted: list[Entry] = []
-        self._flushed_s = 0.0
+        self._long_waits = LongWaits(queue)
         #: Which unit of a class may start first, beside planned starts, and what of a unit makes a
         #: difference to that besides its request. Neither exists without backfill.
         self.first_to_start: Callable[[Entry, float], Entry | None] | None = None
@@ -108,11 +106,8 @@ class Requeuer:
         """When to look again at the latest, if nothing happens before."""
         if self._round or self._unsorted:
             return 0.0  # at once
-        due = self._queue.next_due_s()
-        if not self._queue.has_waiting() or isinf(self._queue.retries.longest_wait_s):
-            return due
-        flush = self._flushed_s + FLUSH_EVERY_S
-        return flush if due is None else min(due, flush)
+        due = (self._queue.next_due_s(), self._long_waits.due_s())
+        return min((each for each in due if each is not None), default=None)
 
     def set_quota(self, quota: QuotaPolicy | None, tenants: Tenants | None) -> None:
         """From now on; waiting units are sorted into classes again."""
@@ -165,9 +160,7 @@ class Requeuer:
         if self._sort() and not self._round and (self._pending or self.freed):
             self._begin_round()
         self._check_slice(now)
-        if now - self._flushed_s >= FLUSH_EVERY_S:
-            self._flushed_s = now
-            self._queue.flush(now=now)
+        self._long_waits.wake(now)
 
     def _drain(self) -> None:
         """Pods come with every bind: that matters only if a waiting pod asks for other pods."""

@@ -16,7 +16,6 @@ bind failed always waits it out.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import count
-from math import isinf
 from typing import Any, Protocol
 
 from fairlead.cluster.aspects import NOTHING, Aspect
@@ -31,6 +30,9 @@ from fairlead.queue.units import EquivalenceClass, Gang, PodUnit, Unit
 from fairlead.queue.waiting_class import WaitingClass
 
 _FAILED = "ScheduleAttemptFailure"
+
+#: How many units whose backoff is over become active in one turn.
+_MOVED = 1000
 
 #: Where a unit is after it was refused, and until it has a node.
 _REFUSED = (Pool.WAITING, Pool.BACKOFF, Pool.ACTIVE)
@@ -476,16 +478,6 @@ class SchedulingQueue:
         self._leave(entry)
         self._back_off(entry, self._error_backoff, cause)
 
-    def flush(self, *, now: float) -> None:
-        """Lets pods that have waited for five minutes try again, whatever happened or did not."""
-        longest = self.retries.longest_wait_s
-        if isinf(longest):
-            return
-        overdue = [entry for entry in self.all_waiting() if now - entry.queued_s > longest]
-        for entry in overdue:
-            self._leave(entry)
-            self._resume(entry, "UnschedulableTimeout", now)
-
     # -- pools -------------------------------------------------------------------------------
 
     def _resume(self, entry: Entry, cause: str, now: float) -> None:
@@ -513,7 +505,10 @@ class SchedulingQueue:
         heap.push((entry.due_s // 1.0, *self._order.backoff(entry)), entry)
 
     def _move_due(self, heap: EntryHeap, now: float) -> None:
-        while (head := heap.head()) is not None and head[0] < now // 1.0:
+        """Some of those whose backoff is over, in order; the others are due as before."""
+        for _ in range(_MOVED):
+            if (head := heap.head()) is None or head[0] >= now // 1.0:
+                return
             self._leave(head[1])
             self._activate(head[1], "BackoffComplete")
 

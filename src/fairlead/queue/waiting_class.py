@@ -1,5 +1,6 @@
 """Units of one equivalence class that wait together. The first of them waits for all."""
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import count
 
@@ -15,7 +16,8 @@ class WaitingClass:
 
     def __init__(self, tickets: "count[int] | None" = None) -> None:
         """`tickets` are those of the queue, if there is an order of its own."""
-        self._entries: dict[str, Entry] = {}
+        #: Its first one is found at once, however many were removed before it, unlike a dict's.
+        self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._heap = EntryHeap(tickets) if tickets is not None else None
 
     def __bool__(self) -> bool:
