@@ -88,7 +88,7 @@ def test_what_cannot_be_served_is_status_one_with_every_reason(check) -> None:
 
     assert status == 1
     assert "problem: parallelism: 0 is too small; use 1 or more\n" in out
-    assert "problem: extenders[0]: " in out
+    assert "problem: extenders[0].urlPrefix: '' is not a valid URL" in out
     assert out.endswith("c.yaml: 2 errors: fix them before running\n")
 
 

@@ -11,6 +11,7 @@ import yaml
 
 from fairlead.apps.config import kube_scheduler
 from fairlead.apps.config.election_options import ElectionOptions
+from fairlead.apps.config.extender_terms import ExtenderFiles
 from fairlead.apps.config.findings import Translation
 from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.cluster.aspects import Aspect
@@ -234,6 +235,23 @@ def test_what_an_extender_counts_is_not_asked_of_nodes() -> None:
     assert set(rule.ignored_resources) == {"example.com/a", "example.com/c"}
 
 
+def test_extenders_are_asked_in_the_order_of_kube_scheduler() -> None:
+    text = """
+extenders:
+  - {urlPrefix: http://last, filterVerb: f, ignorable: true, httpTimeout: 2s}
+  - {urlPrefix: https://first, prioritizeVerb: p, weight: 3, nodeCacheCapable: true,
+     enableHTTPS: true, tlsConfig: {caFile: /ca, certFile: /c, keyFile: /k, serverName: s},
+     managedResources: [{name: example.com/a}]}
+  - {urlPrefix: http://silent}
+"""
+    first, last = read(text).extenders
+    assert (first.terms.name, first.prioritize_verb, first.weight) == ("https://first", "p", 3)
+    assert (first.timeout_s, first.by_name, first.https) == (5.0, True, True)
+    assert first.terms.managed == {"example.com/a"}
+    assert first.tls == ExtenderFiles(False, "/ca", "/c", "/k", "s")
+    assert (last.terms.name, last.timeout_s, last.terms.ignorable) == ("http://last", 2.0, True)
+
+
 def test_the_plugins_that_there_are_take_every_argument() -> None:
     shape = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
     strategy = {
@@ -411,9 +429,34 @@ PLUGINS, ARGS = "profiles[0].plugins", "profiles[0].pluginConfig[0]"
             f"GangScheduling is not supported: Fairlead has no pod groups; disable it, {LEAVE}",
         ),
         (
-            "extenders: [{urlPrefix: 'http://gpus.local', filterVerb: filter}]",
-            "extenders[0]",
-            f"http://gpus.local: Fairlead calls no extenders; {WRITE_ONE}",
+            "extenders: [{urlPrefix: 'http://x', filterVerb: f, bindVerb: b}]",
+            "extenders[0].bindVerb",
+            f"Fairlead writes Bindings itself, and no extender can; remove bindVerb, {LEAVE}",
+        ),
+        (
+            "extenders: [{urlPrefix: 'http://x', filterVerb: f, preemptVerb: p}]",
+            "extenders[0].preemptVerb",
+            f"Fairlead chooses the pods to evict without extenders; remove preemptVerb, {LEAVE}",
+        ),
+        (
+            "extenders: [{urlPrefix: 'gpus.local', filterVerb: f}]",
+            "extenders[0].urlPrefix",
+            "'gpus.local' is not a valid URL; use http://… or https://…",
+        ),
+        (
+            "extenders: [{urlPrefix: 'http://me:secret@x', filterVerb: f}]",
+            "extenders[0].urlPrefix",
+            "it has a user, a query or a fragment, which users would see; remove it",
+        ),
+        (
+            "extenders: [{urlPrefix: 'http://x', filterVerb: f, httpTimeout: 1h}]",
+            "extenders[0].httpTimeout",
+            "'1h' is not usable; use a value such as 5s, at most 60s",
+        ),
+        (
+            "extenders: [{urlPrefix: 'https://x', filterVerb: f, tlsConfig: {caData: eA==}}]",
+            "extenders[0].tlsConfig",
+            "write the path of a file: Fairlead reads certFile, keyFile and caFile",
         ),
         (
             configured("InterPodAffinity", "{hardPodAffinityWeight: 101}"),
@@ -532,10 +575,6 @@ def test_high_performance_spreads_shares() -> None:
         ("clientConnection: {qps: 5}", "clientConnection.qps: ignored: the API server sets"),
         ("enableProfiling: false", "enableProfiling: ignored"),
         (disabled("score", "NodeAfinity"), "disabled[0]: unknown plugin 'NodeAfinity'; did"),
-        (
-            "extenders: [{urlPrefix: 'http://x', filterVerb: f, ignorable: true}]",
-            "extenders[0]: http://x: Fairlead calls no extenders",
-        ),
         (
             configured("DefaultPreemption", "{minCandidateNodesPercentage: 50}"),
             "profiles[0].pluginConfig[0].args: ignored: Fairlead searches all nodes for pods",

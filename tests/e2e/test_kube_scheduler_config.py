@@ -561,14 +561,14 @@ def test_run_tells_each_note_in_its_log(embedded_plane: Any) -> None:
 
 def test_run_does_not_start_with_what_it_cannot_honour(embedded_plane: Any, tmp_path: Path) -> None:
     file = tmp_path / "scheduler.yaml"
-    file.write_text(EXAMPLE.read_text() + "extenders: [{urlPrefix: 'http://x', filterVerb: f}]\n")
+    file.write_text(EXAMPLE.read_text() + "extenders: [{urlPrefix: 'http://x', bindVerb: b}]\n")
 
     done = subprocess.run(
         [FAIRLEAD, "run", "--config", file], capture_output=True, text=True, check=False
     )
 
     assert done.returncode == 1
-    assert done.stderr.startswith(f"fairlead: {file}: extenders[0]: ")
+    assert done.stderr.startswith(f"fairlead: {file}: extenders[0].bindVerb: ")
     assert done.stderr.count("\n") == 1
 
 

@@ -20,6 +20,7 @@ from fairlead.cluster.device_claims import ClaimWrite
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.eviction_rule import EvictionRule
 from fairlead.cluster.extended_claims import UnknownNodes, as_bound, gets_devices, without_gpus
+from fairlead.cluster.extended_rows import ExtendedRows
 from fairlead.cluster.gang_units import GangUnits
 from fairlead.cluster.holdings import Holding, granted, holds_the_same
 from fairlead.cluster.improvements import Improvements
@@ -94,6 +95,8 @@ class Cluster:
         self.open_rows: NodeMask | None = None
         #: Where pods are placed that were planned, if that is what is tried.
         self.planned_places = NO_PLACES
+        #: What HTTP extenders say of the nodes for the pod that is being placed.
+        self.extended: ExtendedRows | None = None
         #: Gangs whose members are evicted together.
         self.gangs = GangUnits()
 

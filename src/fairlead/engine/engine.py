@@ -5,8 +5,9 @@ instructions, live, in simulation and in tests. A driver feeds it what the API s
 out what it asks for, and tells it how that went.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import assert_never
 
 from fairlead.cluster import claiming, reserving
@@ -31,6 +32,7 @@ from fairlead.engine.edits import edit_of, misspelling_of, queue_edit_of, time_p
 from fairlead.engine.evictions import Evictions
 from fairlead.engine.extended_resources import ExtendedResources
 from fairlead.engine.extender_queries import ExtenderQueries
+from fairlead.engine.extender_stage import ExtenderStage
 from fairlead.engine.gang_outlook import GangOutlook
 from fairlead.engine.gangs import Gangs, member_of
 from fairlead.engine.held_gpus import HeldGpus, HeldKind
@@ -40,6 +42,7 @@ from fairlead.engine.instructions import (
     AnnounceFailure,
     AnnounceScheduled,
     AnnounceWarning,
+    AskExtenders,
     AttemptCrashed,
     Decided,
     Decline,
@@ -64,6 +67,7 @@ from fairlead.model.backfill import NO_BACKFILL, BackfillMode, BackfillTerms
 from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
 from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.gpus import Grant
+from fairlead.model.http_extenders import ExtenderTerms
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
 from fairlead.model.prices import Basis
@@ -109,6 +113,7 @@ class Engine:
         consolidation: ConsolidationTerms = NO_MOVES,
         retries: RetryTimes = AS_KUBE_SCHEDULER,
         backfill: BackfillTerms = NO_BACKFILL,
+        extenders: Sequence[ExtenderTerms] = (),
     ) -> None:
         """`extender_profile` answers an extender's queries about pods that no profile serves.
 
@@ -118,8 +123,10 @@ class Engine:
         name; without any, what labels of nodes show. `consolidation`: whether pods are moved so
         that others can start. `retries`: when refused units are tried again without a change.
         `backfill`: whether starts of waiting units are planned, and others must not delay them.
+        `extenders`: which HTTP extenders are asked about pods.
         """
         self._backfill = backfill
+        self._extenders = extenders
         self._retries = retries
         self._topology = topology
         self._move_terms = consolidation
@@ -167,6 +174,11 @@ class Engine:
             self.cluster, self.queue, self._placements, self.in_flight.evicting, self._quota
         )
         self._requeuer.claim_looks = self._claim_looks
+        #: Pods that HTTP extenders are asked about; None if there are no extenders.
+        self._extending = (
+            ExtenderStage(self.cluster, self.queue, self._extenders) if self._extenders else None
+        )
+        self._requeuer.extended_class = self._extending.class_of if self._extending else None
         #: Queues of teams.
         self.queues = Queues(
             self.cluster,
@@ -404,6 +416,9 @@ class Engine:
                 self.cluster.put_readings(readings, now)
             case events.FiguresSeen(seen):
                 self.cluster.put_figures(seen)
+            case events.ExtendersAnswered(uid, answer):
+                if self._extending:
+                    self._extending.answered(uid, answer)
             case events.ReadingSeen(reading):
                 put_named_reading(self.cluster, reading)
             case events.ForecastSeen(forecast):
@@ -429,7 +444,8 @@ class Engine:
         if self._extended.changed:
             self._extended.go_on(now)
         self._requeuer.wake(now)
-        entry = self.queue.pop(now=now)
+        entry = self._extending.next_ready() if self._extending else None
+        entry = entry or self.queue.pop(now=now)
         if self.plans.is_enabled and self.plans.lead(entry, now) and entry is None:
             self._requeuer.wake(now)
             entry = self.queue.pop(now=now)
@@ -449,6 +465,9 @@ class Engine:
             attempt = attempt_(entry, now, limit)
         except Exception as error:  # a defect: this pod waits, the others go on
             return self._crash_attempt(entry, error, now)
+        finally:
+            if self._extending:
+                self._extending.end()
         if self._consolidation.is_under_way:
             self._consolidation.renew(now)
         if self.plans.is_enabled:
@@ -596,6 +615,8 @@ class Engine:
 
     def _see_pending(self, pod: Pod, now: float) -> list[Instruction]:
         if not pod.deleting:
+            if self._extending and pod.gang:
+                pod = self._extending.checked(pod)
             if pod.request.claims:
                 pod = self._claim_gates.gated(pod)
             entry = self.queue.get(pod.uid)
@@ -706,11 +727,14 @@ class Engine:
                 return self._await_quota(entry, beyond, now)
             queued = self.queues.is_active and bool(self.queues.names.of(pod))
             verdict: Verdict | QuotaRefusal
-            if limit is None:
-                verdict = placement.place(pod, evicts=not queued)
+            if self._extending is None:
+                verdict = self._place(pod, placement, limit, now, evicts=not queued)
             else:
-                place = self.plans.attempts.place
-                verdict = place(pod, placement, limit, now, evicts=not queued)
+                place = partial(self._place, pod, placement, limit, now)
+                found = self._extending.place(entry, placement, place, evicts=not queued)
+                if found is None or isinstance(found, AskExtenders):
+                    return Attempt(entry.unit, Outcome.UNFINISHED, (found,) if found else ())
+                verdict = found
             if isinstance(verdict, QuotaRefusal):
                 return self._await_quota(entry, verdict, now)
             if self.cluster.counted is not None and isinstance(verdict, Refused):
@@ -747,6 +771,20 @@ class Engine:
         noted = [*made, Decided(pod, verdict.node, record)] if record else made
         outcome = _SCHEDULED if pod.uid in self.in_flight else Outcome.ERROR
         return Attempt(entry.unit, outcome, noted)
+
+    def _place(
+        self,
+        pod: Pod,
+        placement: Placement,
+        limit: Limit | None,
+        now: float,
+        *,
+        evicts: bool,
+    ) -> Verdict | QuotaRefusal:
+        """By all rules but those of extenders."""
+        if limit is None:
+            return placement.place(pod, evicts=evicts)
+        return self.plans.attempts.place(pod, placement, limit, now, evicts=evicts)
 
     def _await_quota(self, entry: Entry, beyond: QuotaRefusal, now: float) -> Attempt:
         class_ = self._requeuer.class_of(entry.unit)

@@ -12,6 +12,7 @@ from fairlead.model.counted import CountedResource
 from fairlead.model.forecasts import Forecast
 from fairlead.model.gangs import GangSpec
 from fairlead.model.gpus import Inventory
+from fairlead.model.http_extenders import ExtenderAnswer
 from fairlead.model.hyper_nodes import HyperNode
 from fairlead.model.named_readings import SeenReading
 from fairlead.model.node_figures import SeenFigures
@@ -440,6 +441,14 @@ class ForecastSeen:
     forecast: Forecast
 
 
+@dataclass(frozen=True, slots=True)
+class ExtendersAnswered:
+    """What HTTP extenders say about a pod, or why they do not."""
+
+    uid: str
+    answer: ExtenderAnswer
+
+
 Event = (
     ServerKnown
     | NodeSeen
@@ -491,4 +500,5 @@ Event = (
     | FiguresSeen
     | ReadingSeen
     | ForecastSeen
+    | ExtendersAnswered
 )

@@ -213,8 +213,21 @@ class AttemptCrashed:
     error: Exception
 
 
+@dataclass(frozen=True, slots=True)
+class AskExtenders:
+    """Ask these HTTP extenders which of the nodes the pod may have, and how good they are.
+
+    The answer comes back as `ExtendersAnswered`.
+    """
+
+    pod: Pod
+    nodes: tuple[str, ...]
+    extenders: tuple[str, ...]
+
+
 Instruction = (
     Prepare
+    | AskExtenders
     | Bind
     | Decided
     | AnnounceScheduled

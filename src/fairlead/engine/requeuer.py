@@ -97,6 +97,8 @@ class Requeuer:
         self.start_windows: StartWindows | None = None
         #: Counted resources; None while there are none.
         self.counted: CountedPolicy | None = None
+        #: What distinguishes units that an HTTP extender refused; None: there are no extenders.
+        self.extended_class: Callable[[Unit], str] | None = None
         #: What has to be looked at before units with claims are checked.
         self.claim_looks: ClaimLooks | None = None
         #: Whether evicting others could help a waiting gang.
@@ -457,6 +459,8 @@ class Requeuer:
             tenant += "|window"
         if self.counted is not None:
             tenant += self.counted.class_of(unit)
+        if self.extended_class is not None:
+            tenant += self.extended_class(unit)
         return unit.equivalence_class(self._placements[pod.scheduler].request, tenant)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from functools import reduce
 from operator import index, or_
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.placement.claim_refusals import with_claims
 from fairlead.placement.copies import copies
+from fairlead.placement.extended import count_extended, extended_totals
 from fairlead.placement.faults import fault_of
 from fairlead.placement.gpus import GpuPreference, Occupied, choose, is_free
 from fairlead.placement.node_trial import NodeTrial
@@ -344,6 +346,8 @@ class Placement:
         row = scope.nominated_row(pod)
         if row is None or not view.total[row] > REFUSED:
             return NOWHERE
+        if self._cluster.extended is not None and not self._cluster.extended.rows[row]:
+            return NOWHERE
         trial = NodeTrial(pod, view, self.profile, self._cluster)
         return NOWHERE if refused_beside(row, trial, self._cluster) else row
 
@@ -351,7 +355,9 @@ class Placement:
         nominated, refused = nominated_against(pod, self._cluster), None
         if nominated is not None:
             refused = blocked(nominated, pod, view, self.profile, self._cluster)
-        return _limited(view, scope, refused)
+        totals = _limited(view, scope, refused)
+        extended = self._cluster.extended
+        return totals if extended is None else extended_totals(totals, extended)
 
     def _best(self, view: View, totals: NodeScores) -> int:
         if self.profile.picker:
@@ -367,10 +373,11 @@ class Placement:
         if view.pre_filter_message:
             return _refused_before_filters(view, self.profile, len(scope))
         nominated = nominated_against(pod, self._cluster)
-        key, answers = self._circumstances(pod), view.answers if scope.whole else {}
+        key, answers = self._circumstances(pod), self._answers(view, scope)
         found: RefusalCounts | None = answers.get(key)
         if found is None:
             found = count_refusals(pod, view, self.profile, self._cluster, nominated, scope)
+            count_extended(found, scope.rows() & view.left, pod, self._cluster)
             answers[key] = found
         if not evicts:
             return self._refusal(len(scope), found, None)
@@ -382,6 +389,10 @@ class Placement:
         if at is None:
             return refused
         return with_claims(refused, pod, view, at, self._cluster, scope)
+
+    def _answers(self, view: View, scope: Scope) -> dict[Hashable, Any]:
+        """Where refusals are kept for pods with the same request."""
+        return view.answers if scope.whole and self._cluster.extended is None else {}
 
     def _circumstances(self, pod: Pod) -> tuple[Hashable, int, str]:
         """What a refusal depends on, besides the request and the state of the cluster."""
@@ -418,7 +429,7 @@ class Placement:
         nominated: NominatedAmounts | None,
         scope: Scope,
     ) -> PreemptionOutcome:
-        key, answers = ("eviction", self._circumstances(pod)), view.answers if scope.whole else {}
+        key, answers = ("eviction", self._circumstances(pod)), self._answers(view, scope)
         outcome: PreemptionOutcome | None = answers.get(key)
         if outcome is None:
             search = Preemption(

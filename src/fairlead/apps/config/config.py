@@ -29,6 +29,7 @@ from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.findings import Finding
 from fairlead.apps.config.gangs_config import GangsConfig
 from fairlead.apps.config.goals_config import GoalsConfig, ProfileGoalsConfig
+from fairlead.apps.config.kube_scheduler.format import Extender
 from fairlead.apps.config.plugin_sets import changed
 from fairlead.apps.config.queues_config import QueuesConfig
 from fairlead.apps.config.readings_config import ReadingConfig, check_plugins, ruled_by
@@ -134,6 +135,7 @@ class Config(_Strict):
     decision_log: DecisionLogConfig = msgspec.field(default_factory=DecisionLogConfig)
     rules: list[RuleConfig] = msgspec.field(default_factory=list)
     readings: list[ReadingConfig] = msgspec.field(default_factory=list)
+    extenders: list[Extender] = msgspec.field(default_factory=list)
     #: Whether pods may have rules of their own.
     user_rules: bool = False
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairlead.apps.config.election_options import ElectionOptions
+from fairlead.apps.config.extender_terms import ExtenderPlan
 from fairlead.model.behaviour import Behaviour
 from fairlead.placement.profile import Profile
 
@@ -31,3 +32,5 @@ class Translation:
     electing: ElectionOptions = field(default_factory=ElectionOptions)
     #: Versions of Kubernetes where it cannot be used, each with what cannot be honoured there.
     refused_with: Mapping[Behaviour, Sequence[Finding]] = field(default_factory=dict)
+    #: HTTP extenders that are asked.
+    extenders: tuple[ExtenderPlan, ...] = ()

@@ -11,6 +11,8 @@ from fairlead.apps.config import config as configs
 from fairlead.apps.config import plugin_files, profiles
 from fairlead.apps.config.decision_log_config import DecisionLogConfig
 from fairlead.apps.config.election_options import ElectionOptions
+from fairlead.apps.config.extender_plans import checked_extenders
+from fairlead.apps.config.extender_terms import ExtenderPlan
 from fairlead.apps.config.findings import Finding, Translation
 from fairlead.apps.config.forecasts_config import forecast_plans
 from fairlead.apps.config.readings_config import reading_plans, reading_warnings
@@ -24,6 +26,7 @@ from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.consolidation import ConsolidationTerms
 from fairlead.model.errors import ConfigError
+from fairlead.model.http_extenders import ExtenderTerms
 from fairlead.model.node_requests import RequestTerms
 from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.profile import Profile
@@ -87,6 +90,8 @@ class RunPlan:
     readings: Sequence[ReadingPlan] = ()
     #: Where to learn which hours are cheap, or have little carbon.
     forecasts: Sequence[ForecastPlan] = ()
+    #: HTTP extenders that are asked about pods.
+    extenders: Sequence[ExtenderPlan] = ()
     #: Where all that is decided is recorded; None: nowhere.
     decision_log: LogPlan | None = None
     #: What the file says without effect, and what it says that is probably not meant.
@@ -94,6 +99,11 @@ class RunPlan:
     warnings: Sequence[Finding] = ()
     #: Versions of Kubernetes that the file cannot be used with, and why.
     refused_with: Mapping[Behaviour, str] = field(default_factory=dict)
+
+    @property
+    def extender_terms(self) -> Sequence[ExtenderTerms]:
+        """What decisions depend on."""
+        return [each.terms for each in self.extenders]
 
     def meet(self, behaviour: Behaviour) -> None:
         """Raises ConfigError where the API server is of a version that the file is not for."""
@@ -136,6 +146,7 @@ def plan(options: RunOptions) -> RunPlan:
         currency=config.goals.currency,
         readings=reading_plans(config.readings),
         forecasts=forecast_plans(config.goals.forecasts, base, config.goals.currency),
+        extenders=checked_extenders(config.extenders),
         decision_log=config.decision_log.plan(options.decision_log, options.decision_log_size),
         warnings=(
             *configs.warnings(served, built),
@@ -173,6 +184,7 @@ def _plan_moved(options: RunOptions, moved: Translation) -> RunPlan:
         authenticate=options.authenticate,
         decision_log=DecisionLogConfig().plan(options.decision_log, options.decision_log_size),
         notes=moved.notes,
+        extenders=moved.extenders,
         refused_with={
             behaviour: _summary(options.config, problems)
             for behaviour, problems in moved.refused_with.items()

@@ -99,6 +99,7 @@ def engine_of(header: LogHeader, prepared: RunPlan, encoder: DialectEncoder) -> 
         topology=prepared.topology,
         consolidation=prepared.consolidation,
         backfill=prepared.backfill,
+        extenders=prepared.extender_terms,
     )
     engine.keeps_records = header.keeps_records
     return engine

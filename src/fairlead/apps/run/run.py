@@ -59,6 +59,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         figures=prepared.figures,
         readings=prepared.readings,
         forecasts=prepared.forecasts,
+        extenders=prepared.extenders,
         decisions=_decisions(options, prepared, elects=terms is not None),
         on_server=prepared.meet,
     )

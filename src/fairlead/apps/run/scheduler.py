@@ -10,6 +10,7 @@ from typing import Any, assert_never
 
 import structlog
 
+from fairlead.apps.config.extender_terms import ExtenderPlan
 from fairlead.apps.decision_log.recording import DecisionLog, RecordedEngine
 from fairlead.apps.run.advance_watches import AdvanceWatches
 from fairlead.apps.run.claim_drivers import DriverWatch
@@ -18,6 +19,7 @@ from fairlead.apps.run.containment import Containment
 from fairlead.apps.run.counted_measures import expose_counted_of
 from fairlead.apps.run.counted_watches import CountedWatches
 from fairlead.apps.run.ended_runs import EndedRuns
+from fairlead.apps.run.extender_calls import ExtenderCalls
 from fairlead.apps.run.finished_members import FinishedMembers
 from fairlead.apps.run.forecast_feed import ForecastFeed
 from fairlead.apps.run.forecast_measures import expose_forecasts
@@ -77,6 +79,7 @@ from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
+from fairlead.model.http_extenders import ExtenderAnswer
 from fairlead.model.node_requests import RequestTerms
 from fairlead.model.pods import Pod, PodField
 from fairlead.model.readings import NodeReadings
@@ -115,6 +118,7 @@ _Part = (
     | FinishedMembers | QueueWatches | QueueStatusWriter | EndedRuns | RunTimeStore
     | AdvanceWatches | ObjectStatusWriter[Any, Any] | OwnerReader | CountedWatches
     | StartForecasting | ClaimWatches | DriverWatch | NamedReadingFeed | ForecastFeed
+    | ExtenderCalls
 )  # fmt: skip
 
 
@@ -137,6 +141,7 @@ class Scheduler:
         figures: Sequence[FigurePlan] = (),
         readings: Sequence[ReadingPlan] = (),
         forecasts: Sequence[ForecastPlan] = (),
+        extenders: Sequence[ExtenderPlan] = (),
         gang_dialects: GangDialects = ALL,
         node_requests: RequestTerms | None = None,
         queue_dialects: QueueDialects = ALL_QUEUES,
@@ -154,6 +159,7 @@ class Scheduler:
         `sources` tell what GPUs do, a standby as well: it decides by that from the first pod on.
         `figures` tell what nodes cost, draw and emit, `readings` what else the file names,
         `forecasts` which hours are cheap.
+        `extenders` are asked over HTTP about pods.
         With `reservations` shares are also assigned on nodes with NVIDIA's device plugin.
         `gang_dialects` say which pods belong together; not where another scheduler decides.
         `node_requests` say how nodes are requested for gangs that lack them.
@@ -179,6 +185,10 @@ class Scheduler:
             topology=topology,
             consolidation=consolidation,
             backfill=backfill,
+            extenders=[each.terms for each in extenders],
+        )
+        self._extenders = (
+            ExtenderCalls(extenders, client, self._feed, metrics) if extenders else None
         )
         self._served = frozenset(profiles)
         self._expects_variables = expects_variables
@@ -376,6 +386,7 @@ class Scheduler:
             *([self._figures] if self._figures else ()),
             *([self._named] if self._named else ()),
             *([self._forecasts] if self._forecasts else ()),
+            *([self._extenders] if self._extenders else ()),
         )
         for part in working:
             name = type(part).__name__
@@ -573,6 +584,9 @@ class Scheduler:
     def _carry_out(self, instruction: instructions.Instruction) -> None:
         self._on_instruction(instruction)
         match instruction:
+            case instructions.AskExtenders():
+                assert self._extenders is not None
+                self._extenders.submit(instruction)
             case instructions.Prepare(pod, node, steps):
                 self._preparer.submit(instruction)
                 log.debug(steps[0].doing, pod=pod.key, node=node)
@@ -775,6 +789,8 @@ def _failed(instruction: instructions.Instruction, said: str) -> events.Event | 
     match instruction:
         case instructions.Bind(pod):
             return events.BindFailed(pod.uid, events.BindProblem.DENIED, said)
+        case instructions.AskExtenders(pod):
+            return events.ExtendersAnswered(pod.uid, ExtenderAnswer(error=said))
         case instructions.Prepare(pod, steps=steps):
             return events.PrepareFailed(pod.uid, failure_of(steps[0], said))
         case instructions.Evict(pod):

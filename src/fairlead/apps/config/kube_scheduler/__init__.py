@@ -19,6 +19,7 @@ from msgspec import UnsetType, structs
 
 from fairlead.apps.config import typed_yaml
 from fairlead.apps.config.election_options import ElectionOptions
+from fairlead.apps.config.extender_plans import extender_plans, extender_problems
 from fairlead.apps.config.findings import Finding, Translation
 from fairlead.apps.config.kube_scheduler import args as plugin_args
 from fairlead.apps.config.kube_scheduler import format as formats
@@ -60,9 +61,8 @@ def translate(text: str, registry: Registry, behaviour: Behaviour) -> Translatio
     _refuse_older(str(found.get("apiVersion", "")))
     config = typed_yaml.shaped(found, formats.Configuration, _reworded)
     translation = Translation({}, list(validation.check(config)))
-    translation.problems.extend(notes.extenders(config.extenders, ignorable=False))
+    translation.problems.extend(extender_problems(config.extenders))
     translation.notes.extend(notes.ignored(config, found))
-    translation.notes.extend(notes.extenders(config.extenders, ignorable=True))
     profiles = config.profiles or [formats.KubeSchedulerProfile()]
     names = [profile.scheduler_name or DEFAULT_NAME for profile in profiles]
     translation.notes.extend(notes.clash(names))
@@ -78,7 +78,8 @@ def translate(text: str, registry: Registry, behaviour: Behaviour) -> Translatio
         for place, (name, profile) in enumerate(zip(names, profiles, strict=True))
     }
     electing = _electing(config.leader_election)
-    return Translation(made, translation.problems, translation.notes, electing)
+    asked = extender_plans(config.extenders)
+    return Translation(made, translation.problems, translation.notes, electing, extenders=asked)
 
 
 def _electing(given: formats.LeaderElection) -> ElectionOptions:

@@ -1,10 +1,10 @@
-"""What Fairlead leaves aside without harm, and what it cannot do instead of an extender."""
+"""What Fairlead leaves aside without harm."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fairlead.apps.config.findings import Finding
-from fairlead.apps.config.kube_scheduler.format import Configuration, Extender
+from fairlead.apps.config.kube_scheduler.format import Configuration
 
 _ALL_NODES = "ignored: Fairlead evaluates all nodes"
 _BACKOFF = "ignored: the backoff of Fairlead is 1 s at first and 10 s at most"
@@ -31,10 +31,6 @@ _CLASH = (
     f"pods of {_DEFAULT_NAME!r} are served: make sure that no kube-scheduler in this cluster "
     "serves the same name"
 )
-_EXTENDER = (
-    "Fairlead calls no extenders; write it as a Fairlead plugin (docs/plugins.md), or use "
-    "kube-scheduler for the pods that need it"
-)
 
 
 def ignored(config: Configuration, found: Mapping[str, Any]) -> Iterator[Finding]:
@@ -54,9 +50,3 @@ def clash(names: Sequence[str]) -> Iterator[Finding]:
     """Two schedulers that serve one name get into each other's way."""
     if _DEFAULT_NAME in names:
         yield Finding(f"profiles[{names.index(_DEFAULT_NAME)}].schedulerName", _CLASH)
-
-
-def extenders(found: Sequence[Extender], *, ignorable: bool) -> Iterator[Finding]:
-    for place, extender in enumerate(found):
-        if extender.ignorable == ignorable:
-            yield Finding(f"extenders[{place}]", f"{extender.url_prefix}: {_EXTENDER}")

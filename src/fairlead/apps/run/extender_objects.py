@@ -1,0 +1,80 @@
+"""The objects that HTTP extenders are sent: the pod, and nodes where they do not know them."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from fairlead.apps.run.extender_client import ExtenderFault
+from fairlead.kube.errors import ApiError
+from fairlead.kube.http.paths import pod_path
+from fairlead.kube.http.reply import Reply
+from fairlead.kube.http.transport import Transport
+from fairlead.model.pods import Pod
+
+#: Node objects are read again after this.
+_AGE_S = 5.0
+_PAGE = 250
+_NODES = "/api/v1/nodes"
+
+
+class _Metadata(msgspec.Struct):
+    name: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+class _ListMeta(msgspec.Struct):
+    continues: str = msgspec.field(default="", name="continue")
+
+
+class _Listed(msgspec.Struct):
+    items: list[msgspec.Raw] = []
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+
+
+_named = msgspec.json.Decoder(_Named)
+_listed = msgspec.json.Decoder(_Listed)
+
+
+class ExtenderObjects:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._nodes: dict[str, bytes] = {}
+        self._read_s = -_AGE_S
+        self._reading = asyncio.Lock()
+
+    async def pod(self, pod: Pod) -> bytes:
+        """As the API server has it now. Raises ExtenderFault."""
+        return (await self._get(pod_path(pod.namespace, pod.name))).body
+
+    async def nodes(self, names: Iterable[str]) -> Mapping[str, bytes]:
+        """Those of the nodes that there are, not older than a few seconds. Raises ExtenderFault."""
+        async with self._reading:
+            if time.monotonic() - self._read_s >= _AGE_S:
+                self._nodes = await self._list()
+                self._read_s = time.monotonic()
+        return {name: self._nodes[name] for name in names if name in self._nodes}
+
+    async def _list(self) -> dict[str, bytes]:
+        """In pages, so that reading them does not delay other pods."""
+        found: dict[str, bytes] = {}
+        params = {"limit": str(_PAGE)}
+        while True:
+            page = _listed.decode((await self._get(_NODES, params)).body)
+            found |= {_named.decode(raw).metadata.name: bytes(raw) for raw in page.items}
+            if not page.metadata.continues:
+                return found
+            params["continue"] = page.metadata.continues
+
+    async def _get(self, path: str, params: Mapping[str, str] | None = None) -> Reply:
+        try:
+            reply = await self._transport.request("GET", path, params=params)
+        except ApiError as error:
+            raise ExtenderFault(f"GET {path}: {error}") from None
+        if reply.status != 200:
+            raise ExtenderFault(f"GET {path}: HTTP {reply.status}")
+        return reply
