@@ -190,7 +190,7 @@ def test_pods_that_are_gone_leave_no_waits() -> None:
         see(engine, pod, now=1.0)
         decide(engine, now=1.0)
         engine.handle(PodGone(pod), now=1.0)
-    waits = engine._requeuer.goal_waits
+    waits = engine._parts.requeuer.goal_waits
     assert len(waits._waits) < 100
     assert len(waits._heap) < 100
 
@@ -205,9 +205,9 @@ def test_many_waits_that_end_at_once_end_over_several_turns(
     decide(engine)
     for _ in range(3):
         assert engine.wake_at_s() is not None
-        assert engine._requeuer.goal_waits.due_s() == 60.0
+        assert engine._parts.requeuer.goal_waits.due_s() == 60.0
         engine.tend(now=60.0)
-    assert engine._requeuer.goal_waits.due_s() is None
+    assert engine._parts.requeuer.goal_waits.due_s() is None
     assert len(binds(decide(engine, now=75.0))) == 5
 
 

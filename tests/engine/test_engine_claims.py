@@ -282,12 +282,12 @@ def test_a_claim_that_is_made_later_leaves_no_trace_of_its_pod() -> None:
     see(engine, pod)
     made = replace(pod, request=replace(pod.request, claims=(replace(use, key="default/c"),)))
     see(engine, made)
-    assert engine._claim_gates._keys
+    assert engine._parts.claim_gates._keys
 
     engine.handle(events.PodGone(made), now=1.0)
 
-    assert not engine._claim_gates._keys
-    assert not engine._claim_gates._users.groups
+    assert not engine._parts.claim_gates._keys
+    assert not engine._parts.claim_gates._users.groups
 
 
 def test_a_claim_that_is_of_no_use_where_it_is_is_freed() -> None:

@@ -225,7 +225,7 @@ def test_a_change_of_storage_recomputes_nothing_for_pods_without_volumes(monkeyp
     monkeypatch.setattr(View, "_update", lambda *args: asked.append(args))
     monkeypatch.setattr(View, "_sum_up", lambda *args: asked.append(args))
     tell(engine, WAITS, a_claim(), a_volume())
-    view = engine._placements["gpu-scheduler"].view(a_pod("second", gpus=1))
+    view = engine._parts.placements["gpu-scheduler"].view(a_pod("second", gpus=1))
 
     # Only the placement itself is followed: storage costs no look at any row.
     assert len(asked) == 1, asked

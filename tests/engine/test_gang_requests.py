@@ -215,14 +215,14 @@ def test_an_attempt_that_fails_by_a_defect_is_reported_and_others_go_on(
     def broken(*_: object) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(world.engine._gangs._attempts._search, "best", broken)
+    monkeypatch.setattr(world.engine._parts.gangs._attempts._search, "best", broken)
     outcomes = []
     while (attempt := world.engine.decide(now=0.0)) is not None:
         outcomes.append(attempt.outcome)
         if attempt.outcome is Outcome.ERROR:
             break
     assert outcomes[-1] is Outcome.ERROR
-    assert not world.engine._gangs.has_more
+    assert not world.engine._parts.gangs.has_more
     world.create(a_pod("single", uid="single", gpus=1))
     world.decide_all()
     assert world.binds.keys() == {"single"}

@@ -186,8 +186,8 @@ class RecordedEngine(Engine):
         return not (
             any(True for _ in flying)
             or any(under_way)
-            or self._consolidation.is_under_way
-            or self._gangs.has_more
+            or self._parts.consolidation.is_under_way
+            or self._parts.gangs.has_more
             or self.cluster.releasing
         )
 

@@ -1,0 +1,199 @@
+"""What the engine consists of: the parts that it makes again when it forgets, and what it keeps."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.demand import Demand
+from fairlead.cluster.holdings import Holding
+from fairlead.engine.bind_data import BindEncoder
+from fairlead.engine.binds import Binds
+from fairlead.engine.claim_gates import ClaimGates
+from fairlead.engine.claim_looks import ClaimLooks
+from fairlead.engine.consolidation.allowance import MoveAllowance
+from fairlead.engine.consolidation.consolidation import Consolidation
+from fairlead.engine.consolidation.planning import Planning
+from fairlead.engine.counted import CountedResources
+from fairlead.engine.evictions import Evictions
+from fairlead.engine.extended_resources import ExtendedResources
+from fairlead.engine.extender_queries import ExtenderQueries
+from fairlead.engine.extender_stage import ExtenderStage
+from fairlead.engine.gangs import Gangs
+from fairlead.engine.held_gpus import HeldGpus, HeldKind
+from fairlead.engine.in_flight import InFlight
+from fairlead.engine.plans import Plans
+from fairlead.engine.pod_rooms import PodRooms
+from fairlead.engine.queues import Queues
+from fairlead.engine.rejections import Rejections
+from fairlead.engine.requeuer import Requeuer
+from fairlead.engine.run_times import RunTimes
+from fairlead.engine.start_forecasts import StartForecasts
+from fairlead.engine.start_record import StartRecord
+from fairlead.engine.start_windows import StartWindows
+from fairlead.model.backfill import BackfillTerms
+from fairlead.model.consolidation import ConsolidationTerms
+from fairlead.model.http_extenders import ExtenderTerms
+from fairlead.model.pods import Pod
+from fairlead.model.topology import Topology
+from fairlead.placement.place import Placement
+from fairlead.placement.profile import Profile
+from fairlead.queue.order import QueueOrder
+from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.quota import QuotaPolicy
+from fairlead.queue.retry_times import RetryTimes
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTerms:
+    """What the engine was made with; `Engine` says what each is for."""
+
+    profiles: Mapping[str, Profile]
+    extender_profile: Profile | None
+    encode: BindEncoder
+    order: QueueOrder | None
+    quota: QuotaPolicy | None
+    topology: Topology
+    consolidation: ConsolidationTerms
+    retries: RetryTimes
+    backfill: BackfillTerms
+    extenders: Sequence[ExtenderTerms]
+
+
+@dataclass(slots=True, eq=False)
+class EngineMemory:
+    """What stays when the engine forgets what the API server showed."""
+
+    #: How long units run.
+    run_times: RunTimes
+    #: What was moved so far, and what may be.
+    moved: MoveAllowance
+    #: Reservations are allowed, and there was no pod yet that needs one.
+    reserves: bool
+    #: Whether to record why each pod was placed on its node.
+    keeps_records: bool = False
+    #: What pods ask for, those of other schedulers included if they ask for GPUs.
+    demand: Demand = field(default_factory=Demand)
+    #: Pods that were decided on, and are not seen on their node yet.
+    in_flight: InFlight = field(default_factory=InFlight)
+    rejections: Rejections = field(default_factory=Rejections)
+    #: GPU-seconds that were kept free.
+    held_totals: dict[HeldKind, float] = field(default_factory=dict)
+    #: How forecasts of starts did.
+    start_record: StartRecord = field(default_factory=StartRecord)
+
+
+class Parts:
+    def __init__(
+        self, terms: EngineTerms, kept: EngineMemory, utc_s: Callable[[float], float]
+    ) -> None:
+        """`utc_s`: the time of day, in seconds since 1970, at a time of the engine."""
+        self.kept = kept
+        self.utc_s = utc_s
+        self.in_flight = kept.in_flight
+        self.run_times = kept.run_times
+        self._make_placements(terms)
+        self._make_policies(terms)
+        self._make_units(terms)
+        self._make_plans(terms)
+
+    def _make_placements(self, terms: EngineTerms) -> None:
+        self.cluster = Cluster()
+        self.cluster.topology.configured = terms.topology
+        self.queue = SchedulingQueue(terms.order, terms.retries)
+        self.placements = {
+            name: Placement(profile, self.cluster) for name, profile in terms.profiles.items()
+        }
+        profile = terms.extender_profile
+        placement = Placement(profile, self.cluster) if profile else None
+        self.extender_queries = ExtenderQueries(placement, self.cluster) if placement else None
+        #: Devices that are looked at before units with claims are tried.
+        self.claim_looks = ClaimLooks(self.cluster, self.placements)
+
+    def _make_policies(self, terms: EngineTerms) -> None:
+        self.requeuer = Requeuer(
+            self.cluster, self.queue, self.placements, self.in_flight.evicting, terms.quota
+        )
+        self.requeuer.claim_looks = self.claim_looks
+        #: Pods that HTTP extenders are asked about; None if there are no extenders.
+        self.extending = (
+            ExtenderStage(self.cluster, self.queue, terms.extenders) if terms.extenders else None
+        )
+        self.requeuer.extended_class = self.extending.class_of if self.extending else None
+        #: Queues of teams.
+        self.queues = Queues(
+            self.cluster,
+            self.queue,
+            self.requeuer,
+            lambda: self.utc_s(0.0),
+            self.run_times.expected_s,
+        )
+        #: Licences, watts and other things of which there are so many in the cluster.
+        self.counted = CountedResources(
+            self.cluster, self.queue, self.placements, self.requeuer, self.utc_s
+        )
+
+    def _make_units(self, terms: EngineTerms) -> None:
+        self.evictions = Evictions(self.cluster, self.queue, self.in_flight, self.requeuer)
+        self.binds = Binds(self.cluster, terms.encode)
+        self.gangs = Gangs(
+            self.cluster,
+            self.queue,
+            self.in_flight,
+            self.placements,
+            self.requeuer,
+            self.binds,
+            self.queues.admissions,
+            self.utc_s,
+        )
+        #: Pods that are not tried before their resource claims can be used.
+        self.claim_gates = ClaimGates(self.cluster, self.queue, self.put)
+        self.extended = ExtendedResources(self.cluster, self.queue, self.put)
+        #: Which moves would let a waiting unit start.
+        self.planning = Planning(
+            self.cluster, self.queue, self.placements, self.requeuer, self.queues
+        )
+        self.consolidation = Consolidation(
+            self.cluster,
+            self.queue,
+            self.in_flight,
+            self.planning,
+            terms.consolidation,
+            self.kept.moved,
+        )
+        self.queues.know_gangs(self.gangs.spec_of)
+        self.gangs.rooms.reclaim_for = self.queues.reclaim_for
+        self.gangs.rooms.reclaim_state = self.queues.reclaim_state
+        self.gangs.rooms.moves_first = self.consolidation.prefer
+        self.pod_rooms = PodRooms(self.queue, self.requeuer, self.gangs.rooms)
+
+    def _make_plans(self, terms: EngineTerms) -> None:
+        #: Planned starts.
+        self.plans = Plans(
+            self.cluster,
+            self.queue,
+            self.placements,
+            self.requeuer,
+            self.run_times,
+            terms.backfill,
+            terms.order,
+            self.utc_s,
+            self.queues,
+        )
+        self.gangs.leave_room(self.plans.attempts)
+        #: GPUs that are kept free, and for which unit or reservation.
+        self.held_gpus = HeldGpus(self.cluster, self.queue, self.plans, self.kept.held_totals)
+        #: Units that do not start yet.
+        self.start_windows = self.requeuer.start_windows = StartWindows(
+            self.queue, self.cluster.nominations, self.run_times, self.utc_s
+        )
+        self.start_forecasts = StartForecasts(
+            self.queue, self.plans, self.run_times, self.holding_of, self.kept.start_record
+        )
+
+    def holding_of(self, uid: str) -> Holding | None:
+        return self.cluster.holdings.get(uid)
+
+    def put(self, pod: Pod, now: float, not_before_s: float = 0.0) -> None:
+        """Into the queue, or as it is now."""
+        put = self.gangs.gather if pod.gang else self.queue.put
+        put(pod, now=now, not_before_s=not_before_s)
