@@ -1,19 +1,18 @@
 """No object holds the loop: what a turn costs is counted, for objects that cost much.
 
 Each shape of `bench/hostile_shapes.py` is tried on a small cluster and on one of twice the size,
-with objects of twice the size. Lines of Python that ran are counted, and what `Work` counts. The
-longest turn may take at most twice as much then, and what follows from that for 5,000 nodes and
-38,000 pods must fit into a quarter of a second: that is about 2.5 million lines.
+with objects of twice the size. Lines of Python that ran are counted, what `Work` counts, and bytes
+that numpy went through (`turn_costs.py`). The longest turn may take at most twice as much then, and
+what follows from that for 5,000 nodes and 38,000 pods must fit into a quarter of a second: that is
+about 2.5 million lines, or a gigabyte.
 """
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
-from types import FrameType
-from typing import Any
+from typing import TypeAlias
 
+import numpy as np
 import pytest
 
 from fairlead.apps.config.profiles import built_in
@@ -37,12 +36,45 @@ from fairlead.queue import long_waits, queue
 from hostile_cluster import Later, Made, Size, a_full_cluster, a_pod, encoded
 from hostile_shapes import SHAPES, a_cluster_for
 from pods import HOST, Body
+from turn_costs import Counted, counting, counting_lines
 
 MOST_LINES = 2_500_000
 MOST_WORK = 250_000
+MOST_BYTES = 1_000_000_000
 #: At one percent, the pod of many containers still fits without a search for victims.
 SLACK = 1000
+#: Of memory: lists and dicts grow by leaps.
+SLACK_BYTES = 1_000_000
+LIMITS = (
+    ("lines", MOST_LINES, SLACK),
+    ("work", MOST_WORK, SLACK),
+    ("bytes", MOST_BYTES, SLACK_BYTES),
+)
 PERCENT = (1, 2)
+#: Shapes that numpy works for, one of each kind: to count bytes takes four times as long.
+IN_ARRAYS = frozenset(
+    {
+        "anti-affinity by node",
+        "node affinity",
+        "node affinity, many keys",
+        "term of many namespaces",
+        "tolerations",
+        "host ports",
+        "many resources",
+        "preemption",
+        "node with resources",
+        "gang of different pods",
+        "gang of different pods, one zone",
+        "local volumes",
+        "storage capacities",
+        "claim, selector of each device",
+        "reservations",
+        "counted GPUs",
+        "counted on layers by label",
+        "rules of users",
+        "gang with five goals",
+    }
+)
 #: What keeps a turn short must be as small as the cluster, or it would not be met.
 BOUNDS = [
     (room, name, getattr(room, name))
@@ -71,53 +103,42 @@ BOUNDS = [
 ]
 
 
-@dataclass
-class Counted:
-    lines: int = 0
+#: Lines, work and bytes of a turn.
+Cost: TypeAlias = tuple[int, int, int]
+Counting: TypeAlias = Callable[[], AbstractContextManager[Counted]]
 
 
-@contextmanager
-def counting() -> Iterator[Counted]:
-    counted = Counted()
-
-    def trace(_frame: FrameType, event: str, _arg: Any) -> Callable[..., Any]:
-        if event == "line":
-            counted.lines += 1
-        return trace
-
-    sys.settrace(trace)
-    try:
-        yield counted
-    finally:
-        sys.settrace(None)
-
-
-def turn(engine: Engine, made: Made | None, now: float) -> tuple[int, int]:
-    """Lines and work of one event, or of one attempt."""
+def turn(engine: Engine, made: Made | None, now: float, count: Counting) -> Cost:
+    """Of one event, or of one attempt."""
     start = engine.cluster.work.spent
-    with counting() as counted:
+    with count() as counted:
         engine.handle(made(), now=now) if made else engine.decide(now=now)
-    return counted.lines, engine.cluster.work.spent - start
+    return counted.lines, engine.cluster.work.spent - start, counted.bytes
 
 
-def longest(name: str, size: Size) -> tuple[int, int]:
-    """Of all turns the most lines, and the most work."""
+def longest(name: str, size: Size) -> Cost:
+    """The most of any turn."""
     engine = a_cluster_for(name, size)
-    lines = work = 0
+    count = counting if name in IN_ARRAYS else counting_lines
+    most: Cost = 0, 0, 0
     now = 1.0
     for made in SHAPES[name](size):
         if isinstance(made, Later):
             now += made.seconds
-        found = [turn(engine, None if isinstance(made, Later) else made, now)]
+        found = [turn(engine, None if isinstance(made, Later) else made, now, count)]
         while engine.queue.has_active() or engine.wake_at_s() == 0.0:
-            found.append(turn(engine, None, now))
-        lines = max(lines, *(each[0] for each in found))
-        work = max(work, *(each[1] for each in found))
-    return lines, work
+            found.append(turn(engine, None, now, count))
+        most = max_of([most, *found])
+    return most
 
 
-def asked_by_kube_scheduler(verb: str, size: Size) -> tuple[int, int]:
-    """Lines and work of an extender's answer about all nodes, where every pod is offered."""
+def max_of(costs: list[Cost]) -> Cost:
+    lines, work, used = zip(*costs, strict=True)
+    return max(lines), max(work), max(used)
+
+
+def asked_by_kube_scheduler(verb: str, size: Size) -> Cost:
+    """Of an extender's answer about all nodes, where every pod is offered."""
     cluster = a_full_cluster(size).cluster
     queries = ExtenderQueries(Placement(built_in("gpu-scheduler"), cluster), cluster)
     pod = decode_pod(encoded(hostile_pod()))
@@ -131,7 +152,7 @@ def asked_by_kube_scheduler(verb: str, size: Size) -> tuple[int, int]:
     start = cluster.work.spent
     with counting() as counted:
         asked[verb]()
-    return counted.lines, cluster.work.spent - start
+    return counted.lines, cluster.work.spent - start, counted.bytes
 
 
 def hostile_pod() -> Body:
@@ -155,17 +176,35 @@ def test_no_question_of_kube_scheduler_holds_the_loop(
 
 
 def check_growth(
-    name: str, measured: Callable[[Size], tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+    name: str, measured: Callable[[Size], Cost], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
     for percent in PERCENT:
         for room, name_, whole in BOUNDS:
             monkeypatch.setattr(room, name_, whole * percent // 100)
         seen.append(measured(Size.percent(percent)))
-    for what, most, small, large in zip(
-        ("lines", "work"), (MOST_LINES, MOST_WORK), *seen, strict=True
-    ):
+    for (what, most, slack), small, large in zip(LIMITS, *seen, strict=True):
         whole = small + (large - small) * (100 - PERCENT[0]) // (PERCENT[1] - PERCENT[0])
         print(f"{name}: {what} {small}, {large}, at full size {whole}")
-        assert large <= 2.2 * small + SLACK, f"{what} grow from {small} to {large}"
+        assert large <= 2.2 * small + slack, f"{what} grow from {small} to {large}"
         assert whole <= most, f"{what}: {whole} at full size"
+
+
+def test_what_numpy_goes_through_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows times columns, both of which double: no line more, and four times as much."""
+
+    def made(size: Size) -> Cost:
+        with counting() as counted:
+            table = np.zeros((100 * size.nodes, size.nodes))
+            assert not (table > 1).any()
+        return counted.lines, 0, counted.bytes
+
+    with pytest.raises(AssertionError, match="bytes grow"):
+        check_growth("table", made, monkeypatch)
+
+
+def test_a_method_of_an_array_that_makes_none_is_counted() -> None:
+    table = np.zeros(1_000_000)
+    with counting() as counted:
+        assert table.sum() == 0
+    assert counted.bytes >= table.nbytes
