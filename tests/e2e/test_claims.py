@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from dra_objects import (
     users_of,
 )
 from fairlead.kube.claims.claims import FINALIZER
-from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import Pods, Running, eventually, fairlead
 
 pytestmark = pytest.mark.server
@@ -109,6 +110,41 @@ def test_a_denied_bind_frees_what_was_allocated_for_it(
     pods.wait_bound("p")
     assert users_of(dra.claim("c")) == ["p"]
     assert audit.check() >= 1
+
+
+def test_pods_are_evicted_for_the_devices_of_their_claims(
+    dra: DraObjects, pods: Pods, node: str, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """Only of lower priority, once, and the devices change hands after the deallocation."""
+    config = tmp_path / "fairlead.yaml"
+    config.write_text("profiles: [{schedulerName: gpu-scheduler, claims: {preempts: true}}]")
+    audit = ClaimAudit(dra.plane, dra.namespace)
+    dra.a_template("gpu", one(dra))
+    for name in ("low-0", "low-1"):
+        pods.create(name, resourceClaims=uses("gpu", template=True))
+    admin, high = control_plane.kubeconfig_for(), {"needs-devices": 1000}
+    with (
+        served.priority_classes(control_plane, high),
+        fairlead(control_plane, "--config", str(config), kubeconfig=admin),
+    ):
+        pods.wait_bound("low-0", "low-1")
+        asking = uses("gpu", template=True)
+        pods.create("high", priorityClassName="needs-devices", resourceClaims=asking)
+        eventually(lambda: len(_terminating(pods)) == 1, what="one pod is being evicted")
+        (victim,) = _terminating(pods)
+        pods.delete(victim)  # as its kubelet does
+        assert pods.wait_bound("high") == {"high": node}
+    assert audit.check() == 3
+    assert pods.events(victim, "Preempted")
+    (other,) = {"low-0", "low-1"} - {victim}
+    assert pods.node(other) == node
+    assert not pods.get(other)["metadata"].get("deletionTimestamp")
+
+
+def _terminating(pods: Pods) -> list[str]:
+    found = (pods.get(name) for name in pods.nodes())
+    return [each["metadata"]["name"] for each in found
+            if each and each["metadata"].get("deletionTimestamp")]  # fmt: skip
 
 
 @pytest.mark.parametrize("written", ["finalizer", "allocation", "reservation"])

@@ -83,6 +83,12 @@ def undo(cluster: "Cluster", writes: Sequence[ClaimWrite]) -> bool:
     return bool(change.freed)
 
 
+def hide(cluster: "Cluster", claims: Iterable[ResourceClaim], *, hidden: bool) -> None:
+    """In a trial: as if the claims held nothing. Only views see the change."""
+    for claim in claims:
+        _log_devices(cluster, cluster.claims.hide(claim.uid, hidden=hidden))
+
+
 def unreserved(cluster: "Cluster", pod: Pod) -> str:
     """Why a kubelet would not start the pod: a claim that is not reserved for it."""
     for use in pod.request.claims:

@@ -123,6 +123,8 @@ class DeviceClaims:
         self.held: dict[str, tuple[AllocatedDevice, ...]] = {}
         #: Of these, what the API server shows.
         self._observed: dict[str, tuple[AllocatedDevice, ...]] = {}
+        #: Uids of claims that hold nothing in the trial under way.
+        self._hidden: set[str] = set()
         self._in_flight: dict[str, InFlightAllocation] = {}
         #: Uids of claims that were made for extended resources, by what stood for them before.
         self._made: dict[str, str] = {}
@@ -393,6 +395,14 @@ class DeviceClaims:
             if found := self._in_flight.get(claim.uid):
                 found.in_trial = False
 
+    def hide(self, uid: str, *, hidden: bool) -> ClaimChange:
+        """In a trial: as if the claim held nothing, or no longer so."""
+        if hidden:
+            self._hidden.add(uid)
+        else:
+            self._hidden.discard(uid)
+        return self._hold(uid)
+
     def _hold(self, uid: str) -> ClaimChange:
         """Holds what the claim has, as observed and in flight, and no more."""
         old, new = self.held.get(uid, ()), self._devices_of(uid)
@@ -409,6 +419,8 @@ class DeviceClaims:
 
     def _devices_of(self, uid: str) -> tuple[AllocatedDevice, ...]:
         """A share has a name of its own only after it is written."""
+        if uid in self._hidden:
+            return ()
         observed, found = self._observed.get(uid, ()), self._in_flight.get(uid)
         if found is None:
             return observed

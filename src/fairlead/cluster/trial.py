@@ -5,6 +5,7 @@ sums of integers, so that the inverse leaves no trace in them; what has an order
 back. Only views see steps and their undoing: no waiting pod is requeued before they are committed.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
@@ -14,6 +15,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.device_claims import ClaimWrite
 from fairlead.cluster.nominations import Suspended
 from fairlead.cluster.storage import SeenBefore
+from fairlead.model.claims import ResourceClaim
 from fairlead.model.gpus import Grant
 from fairlead.model.holders import Holder
 from fairlead.model.pods import Pod
@@ -117,6 +119,18 @@ class _Claimed:
         cluster.claims.commit(self.writes)
 
 
+@dataclass(frozen=True, slots=True)
+class _Freed:
+    claims: tuple[ResourceClaim, ...]
+
+    def undo(self, cluster: "Cluster") -> None:
+        claiming.hide(cluster, self.claims, hidden=False)
+
+    def commit(self, cluster: "Cluster") -> None:
+        """They are free only when the API server shows it."""
+        self.undo(cluster)
+
+
 @dataclass(slots=True)
 class Trial:
     """Use it in a `with`: what was not committed at its end is undone. One at a time."""
@@ -165,6 +179,12 @@ class Trial:
         """Resource claims are being allocated; other pods of the trial may rely on that."""
         claiming.assume(self._cluster, writes, in_trial=True)
         self._add(_Claimed(writes))
+
+    def free_claims(self, claims: Iterable[ResourceClaim]) -> None:
+        """As if the claims were deallocated."""
+        found = tuple(claims)
+        claiming.hide(self._cluster, found, hidden=True)
+        self._add(_Freed(found))
 
     def checkpoint(self) -> Checkpoint:
         """What to roll back to."""

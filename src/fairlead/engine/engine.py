@@ -261,7 +261,14 @@ class Engine:
     def would_evict(self, uid: str, *, now: float) -> tuple[tuple[Pod, ...], str]:
         """Who would be evicted for a pending pod or its gang, or why that is of no use; a trial."""
         entry = self.queue.get(uid)
+        if found := self.evicted_for_devices(uid, now=now):
+            return found, ""
         return self._parts.gangs.would_evict(entry, now) if entry else ((), "")
+
+    def evicted_for_devices(self, uid: str, *, now: float) -> tuple[Pod, ...]:
+        """Who would be evicted for the devices that claims of a pending pod ask for; a trial."""
+        entry = self.queue.get(uid)
+        return (self._parts.device_rooms.would_evict(entry, now) or ()) if entry else ()
 
     @property
     def schedulers(self) -> Iterable[str]:

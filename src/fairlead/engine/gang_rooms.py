@@ -19,7 +19,7 @@ from fairlead.engine.in_flight import InFlight
 from fairlead.engine.instructions import ClearNomination, Evict, Instruction
 from fairlead.engine.queue_victims import ByQueue, victim_groups
 from fairlead.engine.requeuer import Requeuer
-from fairlead.engine.room_searches import SearchPace, UnfinishedSearches
+from fairlead.engine.room_searches import Search, SearchPace, UnfinishedSearches
 from fairlead.model.errors import PluginFault
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.disruption_units import (
@@ -113,7 +113,7 @@ class GangRooms:
                 self._domains(gang, waited_s),
             )
 
-        return self._paced(gang.key, search, now)
+        return self.paced(gang.key, search, now)
 
     def state(self) -> Hashable:
         """While this is equal, a search that was of no use is of none, except that time passes."""
@@ -141,9 +141,10 @@ class GangRooms:
             kind = PodKind(placement.request(pod), 1, placement.reachable(pod))
             return self._search(unit, [kind], place, now)
 
-        return self._paced(unit.key, search, now)
+        return self.paced(unit.key, search, now)
 
-    def _paced(self, key: str, begin: Callable[[], RoomSearch[P]], now: float) -> RoomOutcome[P]:
+    def paced(self, key: str, begin: Callable[[], Search[P]], now: float) -> RoomOutcome[P]:
+        """A search, or its next part; not if others took too long just before."""
         if not self._pace.allows(now):
             return RoomOutcome(None, cut_short=True)
         before = self._cluster.work.spent
@@ -169,13 +170,16 @@ class GangRooms:
         now: float,
         domains: LevelCodes | None = None,
     ) -> RoomSearch[P]:
-        preemptor = _preemptor(unit)
-        utc_s, rule = self._utc_s(now), self._rule(unit, preemptor, now)
-        units = DisruptionUnits(
+        units = self.units_for(unit, now)
+        reserved = self._cluster.nominations.amounts_against(_preemptor(unit))
+        return RoomSearch(self._cluster, units, kinds, place, domains=domains, reserved=reserved)
+
+    def units_for(self, unit: Unit, now: float) -> DisruptionUnits:
+        """What may be evicted for the unit."""
+        utc_s, rule = self._utc_s(now), self._rule(unit, _preemptor(unit), now)
+        return DisruptionUnits(
             self._cluster, rule, utc_s, self._in_flight.gangs, self.held.goes_for
         )
-        reserved = self._cluster.nominations.amounts_against(preemptor)
-        return RoomSearch(self._cluster, units, kinds, place, domains=domains, reserved=reserved)
 
     def _rule(self, unit: Unit, preemptor: Pod, now: float) -> VictimRule:
         reclaim = self._reclaim(unit)
@@ -280,15 +284,19 @@ class GangRooms:
         placed: Sequence[tuple[Pod, Placed]],
         units: Sequence[DisruptionUnit],
         now: float,
+        frees: Iterable[str] = (),
     ) -> list[Instruction]:
-        """Evicts the units, and holds the nodes for the pods."""
+        """Evicts the units, and holds the nodes for the pods.
+
+        `frees`: uids of claims that are to be deallocated, too, before there is room.
+        """
         pod, node = placed[0][0], placed[0][1].node
         victims, unreserved = reservations.victims(self._cluster, victims_by_node(units))
         made: list[Instruction] = [*unreserved]
         nodes = {each.uid: (each, its.node) for each, its in placed}
         made += self._cleared(pod, {each for _, each in nodes.values()} | victims.keys(), now)
         leaving = [held.pod.uid for unit in units for held in unit.held]
-        self.held.begin(key, nodes, leaving, now)
+        self.held.begin(key, nodes, leaving, now, frees)
         if victims:
             self._in_flight.making_room[pod.uid] = key
             made.append(Evict(pod, node, victims, within_budgets=True))

@@ -143,11 +143,13 @@ def _add_objects(handlers: Handlers, parts: Parts) -> None:
 def _add_claims(handlers: Handlers, parts: Parts) -> None:
     def seen(event: events.ClaimObjectSeen, now: float) -> None:
         if claiming.put(parts.cluster, event.seen):
+            parts.device_rooms.claim_seen(event.seen, now)
             parts.claim_gates.seen(event.seen, now)
             parts.extended.seen(event.seen, now)
 
     def gone(event: events.ClaimObjectGone, now: float) -> None:
         claiming.remove(parts.cluster, event.gone)
+        parts.device_rooms.claim_seen(event.gone, now)
         parts.claim_gates.seen(event.gone, now)
         parts.extended.seen(event.gone, now)
 

@@ -25,7 +25,7 @@ class Hold:
     key: str
     #: The node of each of its pods, by uid.
     nodes: dict[str, str]
-    #: Victims that are not gone yet, by uid.
+    #: Victims that are not gone yet, and claims that are not deallocated yet, by uid.
     victims: set[str]
     until_s: float
     #: How many victims there were.
@@ -58,13 +58,18 @@ class HeldRoom:
         return self._holds.get(key)
 
     def begin(
-        self, key: str, nodes: Mapping[str, tuple[Pod, str]], victims: Iterable[str], now: float
+        self,
+        key: str,
+        nodes: Mapping[str, tuple[Pod, str]],
+        victims: Iterable[str],
+        now: float,
+        claims: Iterable[str] = (),
     ) -> None:
-        """Nominates each pod for its node; `victims` are still to go."""
+        """Nominates each pod for its node; `victims` and `claims` of theirs are still to go."""
         self.drop(key)
         held_nodes, leaving = {uid: node for uid, (_, node) in nodes.items()}, set(victims)
         until_s = now + (VICTIMS_GO_S if leaving else HELD_S)
-        hold = Hold(key, held_nodes, leaving, until_s, len(leaving))
+        hold = Hold(key, held_nodes, leaving | {*claims}, until_s, len(leaving))
         self._holds[key] = hold
         for uid in hold.victims:
             self.goes_for.setdefault(uid, set()).add(key)

@@ -14,6 +14,7 @@ from fairlead.engine.consolidation.allowance import MoveAllowance
 from fairlead.engine.consolidation.consolidation import Consolidation
 from fairlead.engine.consolidation.planning import Planning
 from fairlead.engine.counted import CountedResources
+from fairlead.engine.device_rooms import DeviceRooms
 from fairlead.engine.evictions import Evictions
 from fairlead.engine.extended_resources import ExtendedResources
 from fairlead.engine.extender_queries import ExtenderQueries
@@ -165,6 +166,10 @@ class Parts:
         self.gangs.rooms.reclaim_state = self.queues.reclaim_state
         self.gangs.rooms.moves_first = self.consolidation.prefer
         self.pod_rooms = PodRooms(self.queue, self.requeuer, self.gangs.rooms)
+        #: Pods that wait for devices of others.
+        self.device_rooms = DeviceRooms(
+            self.cluster, self.queue, self.requeuer, self.gangs.rooms, self.placements
+        )
 
     def _make_plans(self, terms: EngineTerms) -> None:
         #: Planned starts.

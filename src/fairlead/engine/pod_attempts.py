@@ -44,6 +44,7 @@ class PodAttempts:
         self._plans = parts.plans
         self._gangs = parts.gangs
         self._pod_rooms = parts.pod_rooms
+        self._device_rooms = parts.device_rooms
         self._evictions = parts.evictions
         self._extending = parts.extending
         self._binding = binding
@@ -185,7 +186,7 @@ class PodAttempts:
         pod = entry.unit.pod
         refuse = self._pod_rooms.refuse if self._is_queued(pod) else self._park
         with self._cluster.limited_to(limit.strict if limit else None):
-            made = [*refuse(entry, refused, now)]
+            made = [*self._device_rooms.refuse(entry, refused, now, refuse)]
         made += [FreeClaim(pod, refused.frees)] if refused.frees else []
         return Attempt(entry.unit, Outcome.UNSCHEDULABLE, made)
 

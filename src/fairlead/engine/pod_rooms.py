@@ -1,22 +1,16 @@
 """Units of other queues, or of lower priority, make room for a plain pod of a queue."""
 
-from collections.abc import Hashable
-
 from fairlead.engine.gang_rooms import GangRooms
 from fairlead.engine.held_room import Hold
 from fairlead.engine.instructions import AnnounceFailure, Instruction
 from fairlead.engine.reasons import UNSCHEDULABLE
 from fairlead.engine.requeuer import Requeuer
+from fairlead.engine.room_searches import UselessSearches
 from fairlead.placement.making_room import RoomOutcome
 from fairlead.placement.verdicts import Placed, Refused
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.units import EquivalenceClass
-
-#: How long an answer stands for pods of the same class while nothing changes: some pods may be
-#: evicted only after they have run for a while. And how many are kept.
-_KNOWN_S = 1.0
-_MOST_KNOWN = 4096
 
 
 class PodRooms:
@@ -24,9 +18,7 @@ class PodRooms:
         self._queue = queue
         self._requeuer = requeuer
         self._rooms = rooms
-        #: When a search was of no use to a pod of the class, and why; while the state is this one.
-        self._refused: dict[EquivalenceClass, tuple[float, RoomOutcome[Placed]]] = {}
-        self._state: Hashable = None
+        self._useless: UselessSearches[Placed] = UselessSearches()
 
     def refuse(self, entry: Entry, refused: Refused, now: float) -> list[Instruction]:
         """The pod waits: for victims to go, or until something changes."""
@@ -54,18 +46,12 @@ class PodRooms:
         return [self._awaiting(entry, hold), *made]
 
     def _search(self, entry: Entry, class_: EquivalenceClass, now: float) -> RoomOutcome[Placed]:
-        """Thousands of equal pods may wait: what was of no use to one is of none to the next."""
         if why := self._rooms.ineligible_pod(entry.unit, now):
             return RoomOutcome(None, why)
-        if self._state != (state := self._rooms.state()) or len(self._refused) >= _MOST_KNOWN:
-            self._refused.clear()
-            self._state = state
-        known = self._refused.get(class_)
-        if known is not None and now - known[0] < _KNOWN_S:
-            return known[1]
-        found = self._rooms.search_for_pod(entry.unit, now)
-        if found.plan is None and not found.cut_short:
-            self._refused[class_] = now, found
+        found = self._useless.get(class_, self._rooms.state(), now)
+        if found is None:
+            found = self._rooms.search_for_pod(entry.unit, now)
+            self._useless.put(class_, found, now)
         return found
 
     def _awaiting(self, entry: Entry, hold: Hold) -> Instruction:

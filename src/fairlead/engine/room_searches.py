@@ -1,9 +1,13 @@
 """Searches for units to evict: what they may cost over time, and those that are not finished."""
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
-from fairlead.placement.making_room import RoomSearch
+from fairlead.cluster.trial import Trial
+from fairlead.placement.making_room import RoomOutcome
+from fairlead.queue.units import EquivalenceClass
+
+P = TypeVar("P")
 
 #: Work (see `Work.spent`) that searches may cost in a second, and at once.
 _WORK_PER_S = 200_000
@@ -12,6 +16,22 @@ _MOST_AT_ONCE = 400_000
 #: How many searches that were cut short may go on, and how long.
 _MOST_UNFINISHED = 8
 _UNFINISHED_S = 60.0
+
+#: How long an answer stands for pods of the same class while nothing changes: some pods may be
+#: evicted only after they have run for a while. And how many are kept.
+_KNOWN_S = 1.0
+_MOST_KNOWN = 4096
+
+
+class Search(Protocol[P]):
+    """A search for units to evict."""
+
+    def search(self, trial: Trial) -> RoomOutcome[P]:
+        """The trial is left as it was; one that was cut short goes on if it is called again."""
+        ...
+
+    @property
+    def may_go_on(self) -> bool: ...
 
 
 class SearchPace:
@@ -35,13 +55,33 @@ class UnfinishedSearches:
 
     def __init__(self) -> None:
         #: By unit: the search, the state that it began in, and until when it may go on.
-        self._kept: dict[str, tuple[RoomSearch[Any], Hashable, float]] = {}
+        self._kept: dict[str, tuple[Search[Any], Hashable, float]] = {}
 
-    def put(self, key: str, search: RoomSearch[Any], state: Hashable, now: float) -> None:
+    def put(self, key: str, search: Search[Any], state: Hashable, now: float) -> None:
         if len(self._kept) >= _MOST_UNFINISHED:
             del self._kept[next(iter(self._kept))]
         self._kept[key] = search, state, now + _UNFINISHED_S
 
-    def take(self, key: str, state: Hashable, now: float) -> RoomSearch[Any] | None:
+    def take(self, key: str, state: Hashable, now: float) -> Search[Any] | None:
         search, begun_in, until_s = self._kept.pop(key, (None, None, 0.0))
         return search if begun_in == state and now < until_s else None
+
+
+class UselessSearches(Generic[P]):
+    """Thousands of equal pods may wait: what was of no use to one is of none to the next."""
+
+    def __init__(self) -> None:
+        #: When a search was of no use to a pod of the class, and why; while the state is this one.
+        self._refused: dict[EquivalenceClass, tuple[float, RoomOutcome[P]]] = {}
+        self._state: Hashable = None
+
+    def get(self, class_: EquivalenceClass, state: Hashable, now: float) -> RoomOutcome[P] | None:
+        if self._state != state or len(self._refused) >= _MOST_KNOWN:
+            self._refused.clear()
+            self._state = state
+        known = self._refused.get(class_)
+        return known[1] if known is not None and now - known[0] < _KNOWN_S else None
+
+    def put(self, class_: EquivalenceClass, found: RoomOutcome[P], now: float) -> None:
+        if found.plan is None and not found.cut_short:
+            self._refused[class_] = now, found

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, Self
 
+from fairlead.cluster.claim_charges import held_milli
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.gang_units import GangUnit
 from fairlead.cluster.holdings import Holding
@@ -287,7 +288,9 @@ class DisruptionUnits:
     ) -> DisruptionUnit:
         if all(each.pod.deleting or each.pod.uid in self._going for each in held):
             return DisruptionUnit(key, held, NO_COST, gang, is_leaving=True)
-        loss = sum(gpus_of(each) * (_RESTART_S + lost_s(each.pod, self._utc_s)) for each in held)
+        loss = sum(
+            self._gpus_of(each) * (_RESTART_S + lost_s(each.pod, self._utc_s)) for each in held
+        )
         highest = max(priority, *(each.pod.priority for each in held))
         cost = Cost(highest, loss, len(held), rank)
         unit = DisruptionUnit(key, held, cost, gang)
@@ -295,6 +298,13 @@ class DisruptionUnits:
         if weight == 1.0:
             return unit
         return DisruptionUnit(key, held, cost._replace(loss=weight * loss), gang)
+
+    def _gpus_of(self, held: Holding) -> float:
+        """Those of its claims included."""
+        pod, found = held.pod, gpus_of(held)
+        if not pod.request.claims:
+            return found
+        return found + held_milli(pod.uid, pod.request.claims, self._cluster.claims) / WHOLE
 
 
 def _cost(unit: DisruptionUnit) -> tuple[Cost, "_Youngest", str]:

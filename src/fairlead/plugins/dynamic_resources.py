@@ -29,6 +29,9 @@ class DynamicResources:
     resolvable: ClassVar[bool] = False
     depends_on_pods: ClassVar[bool] = False
 
+    #: Whether pods may be evicted that have devices which others need.
+    preempts: bool = False
+
     def concerns(self, request: PodRequest) -> bool:
         return bool(request.claims)
 

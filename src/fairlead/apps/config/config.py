@@ -83,6 +83,13 @@ class OvercommitConfig(_Strict):
 SchedulerName = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
 
 
+class ClaimsConfig(_Strict):
+    """Resource claims, where a profile does not act as kube-scheduler does."""
+
+    #: Pods of lower priority may be evicted for the devices of their claims.
+    preempts: bool = False
+
+
 class ProfileConfig(_Strict):
     scheduler_name: SchedulerName
     profile: str = "gpu-scheduler"
@@ -95,6 +102,7 @@ class ProfileConfig(_Strict):
     overcommit: OvercommitConfig | None = None
     isolation: Isolation | None = None
     goals: ProfileGoalsConfig | None = None
+    claims: ClaimsConfig | None = None
 
 
 class ElectionConfig(_Strict):
@@ -277,6 +285,8 @@ def _build(
     )
     if wanted.goals:
         built = profiles.aiming(built, wanted.goals.goals(base, units))
+    if wanted.claims:
+        built = profiles.claiming(built, preempts=wanted.claims.preempts)
     if beyond := wanted.overcommit:
         built = profiles.overcommitted(built, beyond.limit, beyond.high_water)
     return profiles.isolated(built, wanted.isolation) if wanted.isolation else built

@@ -139,6 +139,19 @@ def isolated(profile: Profile, isolation: Isolation) -> Profile:
     return replace(profile, filters=filters)
 
 
+def claiming(profile: Profile, *, preempts: bool) -> Profile:
+    """The same with other rules for resource claims."""
+    if not any(isinstance(each, DynamicResources) for each in profile.filters):
+        raise ConfigError("claims needs the filter DynamicResources; enable it, or remove claims")
+    filters = tuple(
+        replace(each, preempts=preempts and profile.preempts)
+        if isinstance(each, DynamicResources)
+        else each
+        for each in profile.filters
+    )
+    return replace(profile, filters=filters)
+
+
 def _check_gpu_fit(profile: Profile, key: str) -> None:
     if not any(isinstance(each, GpuFit) for each in profile.filters):
         raise ConfigError(f"{key} needs the filter GpuFit; enable it, or remove {key}")

@@ -8,6 +8,7 @@ from typing import Any, TextIO
 from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.apps.explain.claim_guards import guard_lines
 from fairlead.apps.explain.counted import counted_lines
+from fairlead.apps.explain.device_evictions import devices_answer
 from fairlead.apps.explain.explanation import (
     explained,
     in_gang,
@@ -152,6 +153,7 @@ async def _by_the_rules(
     told = in_gang(in_queue(told, engine, pod, shown, now=0.0), engine, pod, shown)
     told = in_window(told, engine, pod, time.time())
     told |= moves_answer(told, engine, pod, planned.consolidation.limits, time.time())
+    told |= devices_answer(told, engine, pod, 0.0, pods=shown.pods)
     if told["state"] in ("unschedulable", "held back"):
         told |= run_time_answer(engine, pod) | start_answer(engine, pod, now=0.0)
     return told | ({"telemetry": silent} if silent else {})
@@ -198,7 +200,7 @@ def show(answer: Answer, output: str, out: TextIO) -> None:
         out.writelines(line + "\n" for line in goal_lines(answer["goals"]))
     if answer.get("consolidation"):
         out.write(f"{answer['consolidation']['message']}\n")
-    for key in ("runTime", "window", "start", "keptFree"):
+    for key in ("devices", "runTime", "window", "start", "keptFree"):
         if answer.get(key):
             out.write(f"{answer[key]['message']}\n")
     out.writelines(line + "\n" for line in _decision(answer))

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 
 from fairlead.apps.explain.claim_guards import guards_answer
 from fairlead.apps.explain.counted import counted_answer
+from fairlead.apps.explain.device_evictions import devices_answer
 from fairlead.apps.explain.gangs import gang_answer
 from fairlead.apps.explain.goals import goals_answer
 from fairlead.apps.explain.queues import queue_answer
@@ -143,6 +144,7 @@ class Explainer:
             told = in_gang(self._in_queue(told, pod, shown), self.engine, pod, shown)
             told = in_window(told, self.engine, pod, self.now_s())
             told |= moves_answer(told, self.engine, pod, self.limits, self.now_s())
+            told |= devices_answer(told, self.engine, pod, self._now(), pods=shown.pods)
             return told | self._start(told, pod, shown)
         except PluginFault as error:  # this answer fails, and nothing else does
             return answer(pod, "failed", str(error))
@@ -151,14 +153,16 @@ class Explainer:
         """The planned start, if one is planned: nothing is planned while the scheduler waits."""
         if told["state"] not in ("unschedulable", "held back"):
             return {}
-        now = self.now_s() - self.engine.wall_offset_s
+        now = self._now()
         scope = StartScope(shown.nodes, shown.pods, plans=False)
         more = run_time_answer(self.engine, pod) | held_answer(self.engine, pod, scope=scope)
         return more | start_answer(self.engine, pod, now=now, scope=scope)
 
+    def _now(self) -> float:
+        return self.now_s() - self.engine.wall_offset_s
+
     def _in_queue(self, told: Answer, pod: Pod, shown: ExplanationScope) -> Answer:
-        now = self.now_s() - self.engine.wall_offset_s
-        return in_queue(told, self.engine, pod, shown, now)
+        return in_queue(told, self.engine, pod, shown, self._now())
 
 
 def in_queue(told: Answer, engine: Engine, pod: Pod, shown: ExplanationScope, now: float) -> Answer:
