@@ -177,6 +177,7 @@ SHOWN_OF_AGENT: list[tuple[str, Any, str, str, Any]] = [
         f"{CONTAINER}.args.3",
         "--pod-resources=/var/lib/kubelet/pod-resources/kubelet.sock",
     ),
+    ("agent.resourceSlices", "mig", AGENT, f"{CONTAINER}.args.3", "--resource-slices=mig"),
     ("agent.nodeSelector", {"a": "b"}, AGENT, f"{POD}.nodeSelector.a", "b"),
     ("agent.tolerations", [{"key": "k"}], AGENT, f"{POD}.tolerations", [{"key": "k"}]),
     ("agent.affinity", {"nodeAffinity": {}}, AGENT, f"{POD}.affinity", {"nodeAffinity": {}}),
@@ -206,7 +207,10 @@ SHOWN_OF_AGENT: list[tuple[str, Any, str, str, Any]] = [
 SWITCHED_OF_AGENT = {
     "agent.enabled": {AGENT, "Service/fairlead-agent", "NetworkPolicy/fairlead-agent"},
     "agent.serviceAccount.create": {"ServiceAccount/fairlead-agent"},
-    "policies.inventory": {"ValidatingAdmissionPolicy/fairlead-inventory"},
+    "policies.inventory": {
+        "ValidatingAdmissionPolicy/fairlead-inventory",
+        "ValidatingAdmissionPolicy/fairlead-resource-slices",
+    },
 }
 #: Switched off, these are gone.
 SWITCHED = {

@@ -23,6 +23,7 @@ ACCOUNT = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/fairlead-agent"
 JSON, MERGE = "application/json", "application/merge-patch+json"
 KEY = "fairlead.dev/inventory"
 POD = "spec.template.spec"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 
 
 def token_on(plane: ControlPlane, node: str) -> str:
@@ -51,7 +52,7 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
 ) -> None:
     audited = Audited(new_control_plane, tmp_path)
     plane, release = audited.plane, Release(charts, audited.plane)
-    release.install({"agent": {"enabled": True}})
+    release.install({"agent": {"enabled": True, "resourceSlices": "whole"}})
     wait_for_rights(plane, "agent")
     plane.create_nodes(["gpu-1"])
     access = write_kubeconfig(
@@ -74,10 +75,23 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
     ):  # fmt: skip
         eventually(lambda: KEY in _node(plane, "gpu-1")["metadata"].get("annotations", {}))
         eventually(lambda: plane.api("GET", "/apis/events.k8s.io/v1/events")[1]["items"])
+        (slice_,) = eventually(lambda: plane.api("GET", SLICES)[1]["items"])
+        with machine.open() as driver:
+            driver.gpus.append(machine_of(2).gpus[1])
+        eventually(lambda: len(_slices(plane)[0]["spec"]["devices"]) == 2)
+        # A driver comes: the agent deletes its slice.
+        device = {"name": "gpu-9"}
+        own = {**slice_["spec"], "devices": [device]}
+        plane.api("POST", SLICES, {"metadata": {"name": "driver"}, "spec": own})
+        eventually(lambda: [each["metadata"]["name"] for each in _slices(plane)] == ["driver"])
 
     rights = granted(release.get("clusterrole", "fairlead-agent"))
     assert audited.refused(AGENT) == []
     assert audited.used(AGENT) == rights
+
+
+def _slices(plane: ControlPlane) -> list[dict[str, Any]]:
+    return list(plane.api("GET", SLICES)[1]["items"])
 
 
 def _node(plane: ControlPlane, name: str) -> dict[str, Any]:
@@ -188,6 +202,53 @@ def test_a_token_that_does_not_say_where_is_not_enough(guarded: ControlPlane) ->
 def test_others_are_not_concerned(guarded: ControlPlane, agent: SyncClient) -> None:
     said = {"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}}
     assert guarded.api("PATCH", _path("gpu-1"), said, content_type=MERGE)[0] == 200
+
+
+def _slice(
+    name: str, node: str = "gpu-1", label: str | None = "agent", **more: Any
+) -> dict[str, Any]:
+    labels = {"fairlead.dev/publisher": label} if label else {}
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"driver": "gpu.nvidia.com", "nodeName": node, "pool": pool, **more},
+    }
+
+
+@pytest.mark.parametrize(
+    ("written", "complaint"),
+    [
+        (_slice("s"), None),
+        (_slice("s", "gpu-2"), "of the node that it runs on, which is gpu-1"),
+        (_slice("s", driver="gpu.example.com"), "the pool of gpu.nvidia.com"),
+        (_slice("s", pool={"name": "x", "generation": 1, "resourceSliceCount": 1}), "the pool of"),
+        (_slice("s", label=None), "with the label fairlead.dev/publisher=agent"),
+    ],
+    ids=["own", "another node", "another driver", "another pool", "without a label"],
+)
+def test_it_publishes_devices_of_its_own_node_only(
+    guarded: ControlPlane, agent: SyncClient, written: dict[str, Any], complaint: str | None
+) -> None:
+    status, answer = agent.api("POST", f"{SLICES}?dryRun=All", written)
+
+    assert status == (403 if complaint else 201), answer
+    assert (complaint or "") in answer.get("message", "")
+
+
+def test_it_leaves_the_slices_of_drivers_alone(guarded: ControlPlane, agent: SyncClient) -> None:
+    assert guarded.api("POST", SLICES, _slice("driver", label=None))[0] == 201
+    path = f"{SLICES}/driver"
+    try:
+        for verb, body in (
+            ("DELETE", None),
+            ("PATCH", {"metadata": {"labels": {"fairlead.dev/publisher": "agent"}}}),
+        ):
+            content_type = MERGE if verb == "PATCH" else JSON
+            status, answer = agent.api(verb, path, body, content_type=content_type)
+            assert status == 403, answer
+            assert "changes no others" in answer["message"]
+    finally:
+        guarded.api("DELETE", path)
 
 
 # -- pods ------------------------------------------------------------------------------------------

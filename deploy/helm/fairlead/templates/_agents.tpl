@@ -31,3 +31,10 @@
 {{- if and (hasKey $other $key) (ne $value (get $other $key)) }}true{{ end -}}
 {{- end -}}
 {{- end }}
+
+{{/* Whether some agent publishes ResourceSlices. */}}
+{{- define "fairlead.publishSlices" -}}
+{{- range fromJsonArray (include "fairlead.agents" .) -}}
+{{- if ne .resourceSlices "none" }}true{{ end -}}
+{{- end -}}
+{{- end }}

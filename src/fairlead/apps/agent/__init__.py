@@ -18,11 +18,14 @@ from fairlead.apps.agent.mps.control import MPS_CONTROL, MPS_FOLDER
 from fairlead.apps.agent.mps.sharing import MpsSettings
 from fairlead.apps.agent.partition_state import PartitionStateFile
 from fairlead.apps.agent.partitioning import Owned, Partitioner, owned
+from fairlead.apps.agent.resource_slices.device_pool import MODES, Mode, pool_parts
+from fairlead.apps.agent.resource_slices.device_reader import DeviceReader
 from fairlead.apps.agent.unassigned_processes import ProcessMonitor
 from fairlead.apps.fast_loop import run_in_fast_loop, until_signalled
 from fairlead.apps.serving import connections, http_limits
 from fairlead.base import node_inventory
 from fairlead.base.durations import seconds
+from fairlead.base.nvidia_devices import Object
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError, FairleadError
@@ -62,6 +65,7 @@ class AgentOptions:
     mps_processes: int = 1
     mps_folder: Path = MPS_FOLDER
     mps_control: str = MPS_CONTROL
+    resource_slices: str = "none"
 
 
 def run(options: AgentOptions) -> None:
@@ -115,6 +119,16 @@ def _settings(options: AgentOptions) -> AgentSettings:
         names_pods=options.pod_metrics,
         pod_resources=options.pod_resources,
         mps=_mps(options),
+        resource_slices=_slice_mode(options),
+    )
+
+
+def _slice_mode(options: AgentOptions) -> Mode:
+    for mode in MODES:
+        if options.resource_slices == mode:
+            return mode
+    raise ConfigError(
+        f"--resource-slices is {options.resource_slices[:80]!r}; choose {', '.join(MODES)}"
     )
 
 
@@ -171,6 +185,8 @@ class AgentSnapshot(msgspec.Struct, rename="camel", omit_defaults=True):
     node: str
     inventory: msgspec.Raw
     readings: list[GpuSample]
+    #: What each ResourceSlice would have, if they are asked for.
+    resource_slices: list[Object] = []
 
 
 def once(options: AgentOptions) -> AgentSnapshot:
@@ -179,18 +195,23 @@ def once(options: AgentOptions) -> AgentSnapshot:
 
 
 async def _once(options: AgentOptions) -> AgentSnapshot:
+    mode = _slice_mode(options)
     nvml = Nvml(options.nvml)
-    surveyor = Surveyor(nvml, time.monotonic)
+    surveyor, reader = Surveyor(nvml, time.monotonic), DeviceReader(nvml)
     try:
         survey = await surveyor.survey()
         samples, _ = await surveyor.sample()
+        if mode in ("whole", "mig"):
+            await reader.read(survey)
     finally:
         await nvml.close()
     if not survey.gpus:
         raise FairleadError("NVML sees no GPU on this machine; is this a GPU node?")
     found = listing(survey, toolkit=await asyncio.to_thread(toolkit_version))
     text = node_inventory.write(found).encode()
-    return AgentSnapshot(options.node, msgspec.Raw(text), list(samples.values()))
+    sick = {gpu.uuid for gpu in survey.gpus if gpu.trouble}
+    parts = pool_parts(survey, reader.known, sick, divided=mode == "mig")
+    return AgentSnapshot(options.node, msgspec.Raw(text), list(samples.values()), parts)
 
 
 def show(look: AgentSnapshot, output: str, stream: IO[str]) -> None:
@@ -205,3 +226,8 @@ def show(look: AgentSnapshot, output: str, stream: IO[str]) -> None:
         for process in sample.processes if sample else ():
             mib = (process.memory_bytes or 0) >> 20
             print(f"  process {process.pid}: {mib} MiB", file=stream)
+    for part in look.resource_slices:
+        names = [
+            each["name"] for each in (*part.get("sharedCounters", ()), *part.get("devices", ()))
+        ]
+        print("ResourceSlice:", *names, file=stream)

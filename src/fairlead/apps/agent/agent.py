@@ -21,6 +21,8 @@ from fairlead.apps.agent.partitioning import Partitioner
 from fairlead.apps.agent.picked import PickedGpus
 from fairlead.apps.agent.publishing import Publisher
 from fairlead.apps.agent.releases import ReleasedPods
+from fairlead.apps.agent.resource_slices.device_pool import Mode
+from fairlead.apps.agent.resource_slices.node_devices import NodeDevices
 from fairlead.apps.agent.slicing import Slicing
 from fairlead.apps.agent.unassigned_processes import (
     NOT_EMPTY,
@@ -70,6 +72,8 @@ class AgentSettings:
     pod_resources: Path | None = None
     #: The GPUs whose shares MPS enforces; None: it does not.
     mps: MpsSettings | None = None
+    #: What ResourceSlices say of the GPUs, where no driver publishes them.
+    resource_slices: Mode = "none"
 
 
 class Agent:
@@ -118,6 +122,7 @@ class Agent:
             plugin=self._plugin,
             changed=self._publisher.look_again,
         )
+        self._devices = NodeDevices.of(settings.resource_slices, nvml, client, settings)
         self.metrics = AgentMetrics(
             settings.node,
             time.monotonic,
@@ -143,7 +148,8 @@ class Agent:
             return f"the GPUs cannot be read ({self._failures} tries): {self._failure}"
         if self._survey is None:
             return f"the GPUs have not been read yet{self._failure and ': ' + self._failure}"
-        return self._publisher.problem or (self._slicing.problem if self._slicing else "")
+        parts = (self._publisher, self._slicing, self._devices and self._devices.publisher)
+        return next((part.problem for part in parts if part and part.problem), "")
 
     async def run(self) -> None:
         parts: dict[str, Callable[[], Awaitable[None]]] = {
@@ -158,6 +164,9 @@ class Agent:
             parts["slicing"] = self._slicing.run
         if self._sharing:
             parts["mps"] = self._sharing.run
+        if self._devices:
+            parts["slices of devices"] = self._devices.publisher.run
+            parts["watch of slices"] = self._devices.publisher.watch.run
         async with asyncio.TaskGroup() as tasks:
             for name, run in parts.items():
                 tasks.create_task(supervise(self.internal, name, run), name=name)
@@ -228,6 +237,8 @@ class Agent:
             self._failures, self._failure = 0, ""
         if self._wanted(self._publisher) != before:
             self._publisher.look_again()
+        if self._devices:
+            self._devices.offer(self._survey, self._unhealthy())
 
     def _fail(self, why: str) -> None:
         self._failures += 1
@@ -244,6 +255,8 @@ class Agent:
         if self._survey is None or self._looks % _SURVEY_EVERY == 0:
             self._survey = await self._surveyor.survey()
         self._looks += 1
+        if self._devices:
+            await self._devices.read(self._survey)
         samples, troubles = await self._surveyor.sample()
         xids = await self._surveyor.xids()
         for xid in xids:
@@ -292,6 +305,13 @@ class Agent:
 
     def _health(self, gpu: GpuFacts) -> str:
         return gpu.trouble or self._withheld().get(gpu.uuid, "")
+
+    def _unhealthy(self) -> frozenset[str] | None:
+        """GPUs that no new pod may get; None: the driver does not answer, so it is all of them."""
+        if self._failures >= _TRIES:
+            return None
+        gpus = self._survey.gpus if self._survey else ()
+        return frozenset(gpu.uuid for gpu in gpus if self._health(gpu))
 
     def _withheld(self) -> Mapping[str, str]:
         """Before the pods are known, what an agent before us withheld."""

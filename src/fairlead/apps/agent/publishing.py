@@ -35,12 +35,17 @@ class _Status(msgspec.Struct):
     capacity: dict[str, str] | None = None
 
 
-class _Node(msgspec.Struct):
+class ListedNode(msgspec.Struct):
     metadata: _Meta
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-_nodes = msgspec.json.Decoder(_Node)
+decode_node = msgspec.json.Decoder(ListedNode).decode
+
+
+def lists_gpus(node: ListedNode) -> bool:
+    """Whether a device plugin lists whole GPUs. Of one that was removed, a 0 stays behind."""
+    return (node.status.capacity or {}).get(GPU, "0") != "0"
 
 
 class Publisher:
@@ -103,10 +108,9 @@ class Publisher:
         reply = await self._client.request("GET", self._path, timeout_s=_TIMEOUT_S)
         if reply.status != 200:
             return _why(reply, "read")
-        node = _nodes.decode(reply.body)
+        node = decode_node(reply.body)
         there = (node.metadata.annotations or {}).get(KEY)
-        # Of a plugin that was removed, a 0 stays behind.
-        self.plugin = (node.status.capacity or {}).get(GPU, "0") != "0"
+        self.plugin = lists_gpus(node)
         if self.found is None and there is not None:
             self.found = _readable(there)
         wanted = self._current(self)

@@ -286,6 +286,12 @@ def agent(
     mps_control: Annotated[
         str, typer.Option(help="The control program of MPS.")
     ] = "nvidia-cuda-mps-control",
+    resource_slices: Annotated[
+        str,
+        typer.Option(
+            help="ResourceSlices where no DRA driver publishes them: none, whole, mig, withdraw."
+        ),
+    ] = "none",
     log_level: LogLevel = "info",
 ) -> None:
     """Publish the GPUs of this node and measure their use, until stopped."""
@@ -298,6 +304,7 @@ def agent(
         node or socket.gethostname(), kubeconfig, context, address, port, interval, strangers,
         stranger_after, trusted_namespaces, device_plugin, nvml, proc, mig, state,
         pod_metrics, pod_resources, mps, mps_processes, mps_dir, mps_control,
+        resource_slices,
     )  # fmt: skip
     if once:
         agents.show(agents.once(options), output, sys.stdout)

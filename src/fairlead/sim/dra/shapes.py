@@ -10,9 +10,10 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from fairlead.base import nvidia_devices
 from fairlead.model.device_gpus import NVIDIA
 from fairlead.model.nodes import GPU
-from fairlead.sim.dra import mig_layout
+from fairlead.sim.dra.mig_layout import H100_LAYOUT
 from fairlead.sim.machines import H100, GpuDriver, Machine, inventory
 
 Object = dict[str, Any]
@@ -92,12 +93,11 @@ def _slice(machine: Machine, node_uid: str, driver: str, parts: list[Object], in
 
 def _whole(machine: Machine) -> Iterator[Object]:
     """In any order: NVIDIA's driver publishes them in that of a Go map."""
-    memory = f"{machine.shape.gpu.memory_mib}Mi"
+    memory = machine.shape.gpu.memory_mib << 20
     devices = [
-        {"name": f"gpu-{index}", "attributes": _gpu(common, uuid),
-         "capacity": {"memory": {"value": memory}}}
+        nvidia_devices.whole_device(index, _gpu(common, uuid), memory)
         for index, (uuid, common) in enumerate(_common(machine))
-    ]  # fmt: skip
+    ]
     Random(machine.name).shuffle(devices)
     yield from devices
 
@@ -105,11 +105,13 @@ def _whole(machine: Machine) -> Iterator[Object]:
 def _divided(machine: Machine) -> Iterator[Object]:
     """Counters first, then a slice for each GPU: the GPU itself and all its places."""
     gpus = list(_common(machine))
-    yield {"sharedCounters": [mig_layout.counter_set(minor) for minor in range(len(gpus))]}
+    sets = [nvidia_devices.counter_set(minor, H100_LAYOUT) for minor in range(len(gpus))]
+    yield {"sharedCounters": sets}
     for minor, (uuid, common) in enumerate(gpus):
         part = {"type": {"string": "mig"}, "parentUUID": {"string": uuid}} | common
-        whole = mig_layout.whole_device(minor, _gpu(common, uuid))
-        yield {"devices": [whole, *mig_layout.slice_devices(minor, part)]}
+        whole = nvidia_devices.divisible_device(minor, _gpu(common, uuid), H100_LAYOUT)
+        slices = nvidia_devices.slice_devices(minor, part, H100_LAYOUT)
+        yield {"devices": [whole, *slices]}
 
 
 def _gpu(common: Object, uuid: str) -> Object:

@@ -18,7 +18,7 @@ _OF_NODE = 0
 _MOST_LINKS = 36
 _SWITCH = 2
 #: MIG profiles are numbered; NVML refuses the first number that it does not know.
-_MOST_PROFILES = 18
+MOST_PROFILES = 18
 _MOST_PLACES = 32
 _PROFILE = re.compile(r"(?:MIG )?(\d+g\.\d+gb)")
 #: The driver has joined the GPU to its NVLink domain.
@@ -76,17 +76,17 @@ def cuts_of(library: Library, handle: Any) -> tuple[Cut, ...]:
     There is at most one of them on a GPU, which their places do not show.
     """
     found = []
-    for number in range(_MOST_PROFILES):
+    for number in range(MOST_PROFILES):
         profile = maybe(library, "nvmlDeviceGetGpuInstanceProfileInfo", handle, number)
         named = profile and _PROFILE.fullmatch(text(profile.name))
-        spots = _places(library, handle, profile.id) if named else []
+        spots = places(library, handle, profile.id) if named else []
         if named and spots:
             starts = tuple(sorted(start for start, _ in spots))
             found.append(Cut(named[1], spots[0][1], starts, int(profile.memorySizeMB)))
     return tuple(sorted(found, key=lambda cut: (cut.size, cut.name)))
 
 
-def _places(library: Library, handle: Any, profile: int) -> list[tuple[int, int]]:
+def places(library: Library, handle: Any, profile: int) -> list[tuple[int, int]]:
     """First memory slice and length of each place that the driver allows."""
     places = (library.c_nvmlGpuInstancePlacement_t * _MOST_PLACES)()
     count = ctypes.c_uint(_MOST_PLACES)

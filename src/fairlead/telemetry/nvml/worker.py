@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from fairlead.telemetry.nvml import compute_mode, gpus, links, partition_steps
+from fairlead.telemetry.nvml import compute_mode, device_facts, gpus, links, partition_steps
 from fairlead.telemetry.nvml.calls import LIBRARY_NOT_FOUND, Library
 from fairlead.telemetry.nvml.facts import GpuFacts, GpuSample, System, Xid
 from fairlead.telemetry.nvml.samples import Sampler
@@ -61,6 +61,7 @@ class NvmlHandler:
             "paths": self._paths,
             "sample": self._sample,
             "xids": self._seen_xids,
+            "device": self._device,
             **{step.__name__: partial(step, library) for step in STEPS},
         }
 
@@ -79,6 +80,9 @@ class NvmlHandler:
 
     def _gpu(self, index: int) -> GpuFacts:
         return gpus.describe(self._library, index)
+
+    def _device(self, uuid: str) -> device_facts.DeviceFacts:
+        return device_facts.device(self._library, uuid)
 
     def _paths(self, uuids: Sequence[str]) -> links.Paths:
         return links.bus_words(self._library, uuids)
