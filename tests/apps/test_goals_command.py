@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 from pathlib import Path
 
 from builders import a_node, a_pod, see
@@ -10,7 +11,8 @@ from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.apps.goals.goals_command import goals_answer_of, show
 from fairlead.apps.live.figures_once import put_figures_once
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import NodeSeen
+from fairlead.engine.events import NodeSeen, ServiceClassesSeen
+from fairlead.model.service_classes import SERVICE_CLASS
 
 CONFIG = """
 goals:
@@ -20,6 +22,7 @@ goals:
       rows: [{capacityType: spot, perNode: 4}, {labels: {pool: a}, perNode: 12}]
     - {kind: opencost-csv, file: missing.csv}
   watts: [{kind: table, rows: [{perGpu: 700}]}]
+  classes: [{name: fast, wait: 2m, target: 90%, window: 7d}]
 profiles:
   - schedulerName: gpu-scheduler
     goals:
@@ -34,12 +37,17 @@ async def answer(tmp_path: Path) -> dict[str, object]:
     (tmp_path / "c.yaml").write_text(CONFIG)
     planned = plan(RunOptions(config=tmp_path / "c.yaml"))
     engine = Engine(planned.profiles)
+    engine.wall_offset_s = time.time()
+    engine.handle(ServiceClassesSeen(planned.service_classes), now=0.0)
+    for met in (True, True, True, False):
+        engine.service_record.count("fast", time.time(), met=met)
     for node in (
         a_node("spot", gpus=4, labels={"karpenter.sh/capacity-type": "spot"}),
         a_node("a", gpus=4, labels={"pool": "a"}),
         a_node("b", gpus=4),
     ):
         engine.handle(NodeSeen(node), now=0.0)
+    see(engine, a_pod("waits", gpus=8, annotations={SERVICE_CLASS: "fast"}))
     see(engine, running("web", 2, "a"), running("web2", 1, "spot"), a_pod("cpu", node="b"))
     problems = await put_figures_once(engine, planned)
     return goals_answer_of(engine, planned, problems, drain=True)
@@ -76,5 +84,7 @@ async def test_as_text(tmp_path: Path) -> None:
         "2 node(s) could be removed, which saves 12.00 EUR/h:",
         "  a (12.00): 2 GPU(s) move, ",
         "    default/web → spot",
+        "CLASS  WAIT GOAL  TARGET  UNITS  IN TIME  BUDGET LEFT  BURN 1H  BURN 6H  PENDING  LATE",
+        "fast          2m    90 %      4     75 %       -150 %      2.5      2.5        1     0",
     ):
         assert line in text

@@ -320,3 +320,19 @@ async def test_a_feed_says_that_it_has_not_asked_yet_and_what_it_found(tmp_path:
     await world.take(MIDNIGHT + 1)
     world.feed.announce()
     assert len(world.seen) == 2
+
+
+async def test_a_forecast_that_is_dated_in_the_future_becomes_old(tmp_path: Path) -> None:
+    file = tmp_path / "grid.json"
+    file.write_bytes(json.dumps(hours(*[300] * 24)).encode())
+    text = FILE.replace("}]", ", maxAge: 2h, every: 1s}]")
+    world = World(plans(text, tmp_path))
+    ahead_s = MIDNIGHT + 365 * 24 * HOUR
+    for hour in range(3):
+        os.utime(file, (ahead_s + hour, ahead_s + hour))  # the date moves, the values do not
+        assert (await world.take(MIDNIGHT + hour * HOUR)).spans
+    assert "dated in the future" in world.problem
+    assert not (await world.take(MIDNIGHT + 2 * HOUR + 2)).spans
+    file.write_bytes(json.dumps(hours(*[200] * 24)).encode())
+    os.utime(file, (ahead_s, ahead_s))
+    assert (await world.take(MIDNIGHT + 3 * HOUR)).spans, "it is another forecast"

@@ -44,7 +44,7 @@ from fairlead.queue.units import Gang
 _OF_PODS = frozenset((
     events.PodSeen, events.PodGone, events.BindDone, events.BindFailed, events.Prepared,
     events.PrepareFailed, events.RunEnded, events.ReadingsTaken, events.ReadingSeen,
-    events.ForecastSeen,
+    events.ForecastSeen, events.ServiceClassesSeen, events.ServiceRecordLoaded,
 ))  # fmt: skip
 
 # An enum is slow to ask for a member, and this is asked for every placement.
@@ -99,6 +99,7 @@ class Engine:
         self._kept = kept = EngineMemory(run_times, MoveAllowance(consolidation), reserves)
         self.run_times, self.moved, self.demand = kept.run_times, kept.moved, kept.demand
         self.in_flight, self.start_record = kept.in_flight, kept.start_record
+        self.service_record = kept.service_record
         self._begin()
 
     def _begin(self) -> None:
@@ -107,7 +108,7 @@ class Engine:
         self.queues, self.counted, self.plans = parts.queues, parts.counted, parts.plans
         self.planning, self.held_gpus = parts.planning, parts.held_gpus
         self.start_windows, self.start_forecasts = parts.start_windows, parts.start_forecasts
-        self.extender_queries = parts.extender_queries
+        self.extender_queries, self.service_goals = parts.extender_queries, parts.service_goals
         binding = PodBinding(parts)
         self._attempts = PodAttempts(parts, binding)
         self._handlers = handlers_of(parts, binding)
@@ -142,8 +143,10 @@ class Engine:
         What was decided and is being carried out stays: no other memory has it.
         """
         cluster, queue, forecasts = self.cluster, self.queue, self.start_windows.forecasts
+        classes = self.service_goals.classes.values()
         self._begin()
         self.start_windows.forecasts = forecasts
+        self.service_goals.configure(classes, 0.0)
         self.cluster.behaviour = cluster.behaviour
         if not isinstance(cluster.eviction_rule, AmongQueues):  # queues are shown again
             self.cluster.eviction_rule = cluster.eviction_rule
@@ -226,6 +229,8 @@ class Engine:
             self.plans.tried(entry, attempt, limit, now)
         if self.start_record and attempt.outcome is _SCHEDULED:
             self.start_record.started(entry.unit.key, now)
+        if self.service_goals.is_on:
+            self.service_goals.tried(entry, attempt, now)
         return attempt
 
     def tend(self, *, now: float) -> list[Instruction]:
@@ -236,6 +241,8 @@ class Engine:
         made = [*parts.gangs.tend(now), *self.queues.tend(now, wall_s)]
         if self.start_windows:
             made += self.start_windows.tend(now)
+        if self.service_goals.is_on:
+            made += self.service_goals.tend(now)
         if self.plans.advance or self.plans.is_enabled:
             made += self.plans.tend(now)
         if self.cluster.counted is not None:
@@ -299,6 +306,7 @@ class Engine:
             parts.requeuer.due_s(),
             parts.requeuer.goal_waits.due_s(),
             self.start_windows.due_s(),
+            self.service_goals.due_s(),
             parts.gangs.due_s(),
             self.queues.due_s(),
             parts.consolidation.due_s(),

@@ -23,6 +23,7 @@ from fairlead.model.queues import QueueSpec
 from fairlead.model.readings import NodeReadings
 from fairlead.model.run_times import RunTime
 from fairlead.model.selectors import LabelSelector
+from fairlead.model.service_classes import ServiceClass
 from fairlead.model.storage import StorageObject
 from fairlead.model.topology import Topology
 from fairlead.model.unit_kinds import UnitKind
@@ -449,6 +450,20 @@ class ExtendersAnswered:
     answer: ExtenderAnswer
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceClassesSeen:
+    """The service classes of the configuration."""
+
+    classes: tuple[ServiceClass, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRecordLoaded:
+    """How service classes did, as it was kept across restarts."""
+
+    data: bytes
+
+
 Event = (
     ServerKnown
     | NodeSeen
@@ -501,4 +516,6 @@ Event = (
     | ReadingSeen
     | ForecastSeen
     | ExtendersAnswered
+    | ServiceClassesSeen
+    | ServiceRecordLoaded
 )

@@ -5,11 +5,12 @@ from typing import Any, TypeVar
 
 from fairlead.cluster import claiming, reserving
 from fairlead.cluster.named_readings import put_named_reading
-from fairlead.engine import events, releases, reservations, start_dumps
+from fairlead.engine import events, releases, reservations, service_dumps, start_dumps
 from fairlead.engine.instructions import Instruction
 from fairlead.engine.parts import Parts
 from fairlead.engine.pod_binding import PodBinding
 from fairlead.engine.seen_pods import SeenPods
+from fairlead.model.queues import UnitOrder
 
 E = TypeVar("E")
 
@@ -185,9 +186,11 @@ def _add_queues(handlers: Handlers, parts: Parts) -> None:
     """What limits units beside nodes: queues, advance reservations, counted resources."""
     queues, plans, counted = parts.queues, parts.plans, parts.counted
 
-    def queue_seen(event: events.QueueSeen, _now: float) -> None:
+    def queue_seen(event: events.QueueSeen, now: float) -> None:
         queues.seen(event.spec)
         plans.queue_seen(event.spec.key, event.spec.backfill)
+        if event.spec.order is UnitOrder.SLACK:
+            parts.service_goals.begin(now)
         parts.gangs.rooms.limits_changed()
 
     def queue_gone(event: events.QueueGone, _now: float) -> None:
@@ -230,3 +233,12 @@ def _add_run_times(handlers: Handlers, parts: Parts) -> None:
     handlers.on(events.RunTimesLoaded, lambda event, _: run_times.load(event.data))
     handlers.on(events.ForecastDue, lambda event, now: parts.start_forecasts.note(event.depth, now))
     handlers.on(events.StartRecordLoaded, record_loaded)
+    _add_service_classes(handlers, parts)
+
+
+def _add_service_classes(handlers: Handlers, parts: Parts) -> None:
+    goals, record = parts.service_goals, parts.kept.service_record
+    handlers.on(events.ServiceClassesSeen, lambda event, now: goals.configure(event.classes, now))
+    handlers.on(
+        events.ServiceRecordLoaded, lambda event, _: record.take(service_dumps.load(event.data))
+    )

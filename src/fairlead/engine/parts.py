@@ -28,6 +28,8 @@ from fairlead.engine.queues import Queues
 from fairlead.engine.rejections import Rejections
 from fairlead.engine.requeuer import Requeuer
 from fairlead.engine.run_times import RunTimes
+from fairlead.engine.service_goals import ServiceGoals
+from fairlead.engine.service_record import ServiceRecord
 from fairlead.engine.start_forecasts import StartForecasts
 from fairlead.engine.start_record import StartRecord
 from fairlead.engine.start_windows import StartWindows
@@ -81,6 +83,8 @@ class EngineMemory:
     held_totals: dict[HeldKind, float] = field(default_factory=dict)
     #: How forecasts of starts did.
     start_record: StartRecord = field(default_factory=StartRecord)
+    #: How service classes did.
+    service_record: ServiceRecord = field(default_factory=ServiceRecord)
 
 
 class Parts:
@@ -194,6 +198,17 @@ class Parts:
         self.start_forecasts = StartForecasts(
             self.queue, self.plans, self.run_times, self.holding_of, self.kept.start_record
         )
+        #: By when units are to start.
+        self.service_goals = ServiceGoals(
+            self.queue,
+            self.start_windows,
+            self.plans,
+            self.queues.names.of,
+            self.run_times.expected_s,
+            self.utc_s,
+            self.kept.service_record,
+        )
+        self.queues.know_goals(self.service_goals.goal_of)
 
     def holding_of(self, uid: str) -> Holding | None:
         return self.cluster.holdings.get(uid)

@@ -17,7 +17,7 @@ from fairlead.queue.quotas.order import QueuePool
 from fairlead.queue.quotas.shares import FairShares
 from fairlead.queue.quotas.sums import TreeSums
 from fairlead.queue.quotas.tree import QueueTree
-from fairlead.queue.quotas.unit_order import unit_key
+from fairlead.queue.quotas.unit_order import UnitGoal, unit_key
 from fairlead.queue.units import Gang, Unit
 
 #: What the cluster has is looked at so often.
@@ -26,6 +26,8 @@ _LOOK_EVERY_S = 1.0
 _PAST_EVERY_S = 60.0
 _MOST_GANGS = _MOST_REQUESTS = 1024
 _ALWAYS = (GPUS, CPU, MEMORY)
+
+_NO_GOAL = UnitGoal()
 
 #: What a queue used in the past, as a fraction of so many GPUs in thousandths.
 PastOf = Callable[[str, int], float]
@@ -51,6 +53,7 @@ class QueueOrdering:
         self.shares = FairShares(tree, used, asked)
         self.not_lent = NotLent(tree, lambda: self.shares.totals)
         self.past_of: PastOf | None = None
+        self.goal_of: Callable[[Unit], UnitGoal] = lambda _: _NO_GOAL
         self._pool: QueuePool | None = None
         self.waiting: Callable[[], Iterable[Entry]] = list
         self._pending: Callable[[str], Entry | None] = lambda _: None

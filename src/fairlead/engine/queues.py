@@ -18,7 +18,7 @@ from fairlead.engine.queue_views import QueueViews
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.gangs import GangSpec
 from fairlead.model.pods import Amounts
-from fairlead.model.queues import QueueSpec
+from fairlead.model.queues import QueueSpec, UnitOrder
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quotas.meters import UseMeters
 from fairlead.queue.quotas.names import GangOf, QueueNames
@@ -27,6 +27,7 @@ from fairlead.queue.quotas.pending import PendingSums
 from fairlead.queue.quotas.policy import ANY_QUEUE, QueuePolicy
 from fairlead.queue.quotas.sums import TreeSums
 from fairlead.queue.quotas.tree import QueueTree
+from fairlead.queue.quotas.unit_order import ORDERED_WAITING, UnitGoal
 from fairlead.queue.units import Gang, Unit
 
 #: Queues that have changed are looked at so soon, so that past use is exact to that.
@@ -60,6 +61,7 @@ class Queues(QueueViews):
         self.admissions = QueueAdmissions(self.tree, self.names, self._charges, queue)
         #: What each queue has used so far.
         self.meters = UseMeters(self.tree, self.used)
+        self.goal_of: Callable[[Unit], UnitGoal] | None = None
         self.order = self._new_order()
         self.policy = self._policy()
         self.is_active = False
@@ -98,7 +100,13 @@ class Queues(QueueViews):
             self._expected_s,
         )
         order.past_of = self.meters.fraction
+        if self.goal_of is not None:
+            order.goal_of = self.goal_of
         return order
+
+    def know_goals(self, goal_of: Callable[[Unit], UnitGoal]) -> None:
+        """By when units are to start, for queues with that order."""
+        self.goal_of = self.order.goal_of = goal_of
 
     def _policy(self) -> QueuePolicy:
         charge_of, admitted = self._charges.of_request, self.admissions.gangs
@@ -129,7 +137,8 @@ class Queues(QueueViews):
             self._resolve_later()
         if (old and old.namespaces) != spec.namespaces:
             self._relisted.add(spec.key)
-        if (reshaped and self.tree.listing_namespaces) or listed != _lists_namespaces(spec):
+        relisted = (reshaped and self.tree.listing_namespaces) or listed != _lists_namespaces(spec)
+        if relisted or _waiting_order(old) != _waiting_order(spec):
             self._unsorted.add(spec.key)
 
     def gone(self, key: str) -> None:
@@ -394,3 +403,8 @@ class Queues(QueueViews):
 
 def _lists_namespaces(spec: QueueSpec | None) -> bool:
     return spec is not None and spec.namespaces is not None
+
+
+def _waiting_order(spec: QueueSpec | None) -> UnitOrder | None:
+    """By which equal units wait; None: by arrival."""
+    return spec.order if spec is not None and spec.order in ORDERED_WAITING else None

@@ -111,6 +111,8 @@ class SeenPods:
             made.append(AnnounceFailure(pod, INVALID_POD, pod.problem))
         pause = self._kept.rejections.pause_of(pod, now) if entry is None else None
         self._parts.put(pod, now, not_before_s=pause.due_s if pause else 0.0)
+        if self._parts.service_goals.is_on:
+            self._parts.service_goals.seen(pod, now)
         if entry is None and self._consolidation.is_under_way:
             self._consolidation.adopt(pod)
         return [*made, AnnounceFailure(pod, SCHEDULER_ERROR, pause.words)] if pause else made

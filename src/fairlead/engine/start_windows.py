@@ -187,6 +187,15 @@ class StartWindows:
         """The plan that a unit has, or would get, for those who only look."""
         return self._plans.get(unit.key) or self.plan(unit, wall_s)
 
+    def chosen_of(self, key: str) -> StartPlan | None:
+        """The plan of a unit that chose its start by a forecast, or awaits one."""
+        plan = self._plans.get(key)
+        return plan if plan is not None and (plan.chosen or plan.awaits) else None
+
+    def has_given_up(self, key: str) -> bool:
+        """Whether the time is over that the unit was to wait at most."""
+        return key in self._over
+
     # -- which start -------------------------------------------------------------------------
 
     def plan(self, unit: Unit, wall_s: float) -> StartPlan:

@@ -103,6 +103,7 @@ class _PodSpec(msgspec.Struct, rename="camel", gc=False):
     node_name: str = ""
     scheduler_name: str = ""
     priority: int | None = None
+    priority_class_name: str = ""
     preemption_policy: str | None = None
     scheduling_gates: list[_Gate] | None = None
     node_selector: Raw = Raw()
@@ -270,6 +271,8 @@ def decode_pod(
         scheduler=spec.scheduler_name,
         node=spec.node_name,
         priority=spec.priority or 0,
+        priority_class=spec.priority_class_name,
+        created=meta.creation_timestamp or "",
         preempts=spec.preemption_policy != "Never",
         nominated=status.nominated_node_name,
         started=status.start_time or "",

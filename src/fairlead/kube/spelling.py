@@ -28,6 +28,7 @@ from fairlead.model.capacity_types import CAPACITY_TYPE
 from fairlead.model.consolidation import DO_NOT_MOVE, LAST_CHECKPOINT
 from fairlead.model.rules import NODE_RULE
 from fairlead.model.run_times import RUN_TIME, TIME_LIMIT
+from fairlead.model.service_classes import SERVICE_CLASS
 from fairlead.model.start_times import START_KEYS
 
 _ANNOTATION_KEYS = frozenset(word for dialect in DIALECTS for word in dialect.annotation_keys)
@@ -44,6 +45,7 @@ _FAIRLEAD = tuple(
         CAPACITY_TYPE,
         COUNTED,
         NODE_RULE,
+        SERVICE_CLASS,
         *START_KEYS,
     )
     if key.startswith(PREFIX)
@@ -53,7 +55,7 @@ _THEIRS = tuple(sorted(word for word in _ANNOTATION_KEYS if not word.startswith(
 _OTHERS = (
     VISIBLE, SHOWN, ASSIGNMENT, INDEX, EPOCH, THREADS, MEMORY_LIMIT,
     CHARGED, CHARGED_COUNTED, COUNTED, LAST_CHECKPOINT, DO_NOT_MOVE, *START_KEYS, RUN_TIME,
-    TIME_LIMIT, FILLER, CAPACITY_TYPE, NODE_RULE,
+    TIME_LIMIT, FILLER, CAPACITY_TYPE, NODE_RULE, SERVICE_CLASS,
     PREFIX + "run-for", PREFIX + "sample",
 )  # fmt: skip
 _KNOWN = _ANNOTATION_KEYS.union(_OTHERS, GANGS, (LOAD, QUEUE))

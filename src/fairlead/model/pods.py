@@ -218,6 +218,10 @@ class Pod:
     scheduler: str = ""
     node: str = ""
     priority: int = 0
+    #: The name of its PriorityClass; empty: none.
+    priority_class: str = ""
+    #: When it was created, as the API server writes times.
+    created: str = ""
     generation: int = 0
     #: Succeeded or Failed: it holds nothing any more.
     finished: bool = False

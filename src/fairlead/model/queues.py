@@ -46,6 +46,8 @@ class UnitOrder(StrEnum):
     #: GPUs times run time: the order of a queue whose starts are planned short first.
     SMALLEST_FIRST = "SmallestFirst"
     DEADLINE = "Deadline"
+    #: The least time left until its goal; those that have missed it come after the others.
+    SLACK = "Slack"
 
 
 class Victims(StrEnum):

@@ -71,6 +71,10 @@ class TeamPool(ActivePool, Protocol):
         """Of some units that are active, whether one may be tried now."""
         ...
 
+    def waiting_key(self, entry: Entry) -> OrderKey | None:
+        """By which it waits among its equals; None: by arrival."""
+        ...
+
 
 class SchedulingQueue:
     """Every pending unit is in exactly one pool, or handed out by `pop` and not yet returned."""
@@ -403,9 +407,13 @@ class SchedulingQueue:
     def _join_class(self, entry: Entry, class_: EquivalenceClass) -> None:
         entry.equivalence_class = class_
         together = self._waiting.get(class_)
+        key = None if self._teams is None else self._teams.waiting_key(entry)
         if together is None:
-            together = self._waiting[class_] = WaitingClass(self._class_tickets)
-        together.add(entry, () if self._class_tickets is None else self._order.active(entry))
+            tickets = self._class_tickets if key is None else self._tickets
+            together = self._waiting[class_] = WaitingClass(tickets)
+        if key is None:
+            key = () if self._class_tickets is None else self._order.active(entry)
+        together.add(entry, key)
 
     def retry(self, entry: Entry, *, now: float) -> None:
         """It failed without a verdict: try again after its backoff."""
@@ -418,11 +426,15 @@ class SchedulingQueue:
             self._gather_on(entry, _FAILED)
 
     def reorder(self, uids: Iterable[str]) -> None:
-        """The order has other keys for these pods than when they became active."""
+        """The order has other keys for these pods than when they entered their pools."""
         for uid in uids:
             entry = self._entries.get(uid)
-            if entry is not None and entry.pool is Pool.ACTIVE:
+            if entry is None:
+                continue
+            if entry.pool is Pool.ACTIVE:
                 self._active.push(self._order.active(entry), entry)
+            elif (class_ := entry.equivalence_class) is not None and self._teams is not None:
+                self.reclassify((entry,), lambda _, same=class_: same)  # type: ignore[misc]
 
     # -- waiting -----------------------------------------------------------------------------
 

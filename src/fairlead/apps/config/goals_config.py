@@ -22,6 +22,7 @@ import msgspec
 
 from fairlead.apps.config import plugin_files
 from fairlead.apps.config.forecasts_config import ForecastConfig
+from fairlead.apps.config.service_classes_config import ServiceClassConfig
 from fairlead.base.durations import seconds
 from fairlead.model.errors import ConfigError
 from fairlead.model.goals import GoalRates
@@ -143,6 +144,7 @@ class GoalsConfig(_Strict):
     watts: list[FigureSourceConfig] = msgspec.field(default_factory=list)
     carbon: list[FigureSourceConfig] = msgspec.field(default_factory=list)
     forecasts: list[ForecastConfig] = msgspec.field(default_factory=list)
+    classes: list[ServiceClassConfig] = msgspec.field(default_factory=list)
 
     def plans(self, base: Path) -> tuple[FigurePlan, ...]:
         found = []

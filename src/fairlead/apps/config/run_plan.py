@@ -18,6 +18,7 @@ from fairlead.apps.config.forecasts_config import forecast_plans
 from fairlead.apps.config.readings_config import reading_plans, reading_warnings
 from fairlead.apps.config.reservation_options import ReservationOptions
 from fairlead.apps.config.rules_config import rule_warnings
+from fairlead.apps.config.service_classes_config import service_classes
 from fairlead.apps.config.telemetry_config import endpoint_plan
 from fairlead.apps.decision_log.log_writer import LogPlan
 from fairlead.kube.gangs.registry import ALL, GangDialects
@@ -28,6 +29,7 @@ from fairlead.model.consolidation import ConsolidationTerms
 from fairlead.model.errors import ConfigError
 from fairlead.model.http_extenders import ExtenderTerms
 from fairlead.model.node_requests import RequestTerms
+from fairlead.model.service_classes import ServiceClass
 from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.figures.figure_sources import FigurePlan
@@ -92,6 +94,8 @@ class RunPlan:
     forecasts: Sequence[ForecastPlan] = ()
     #: HTTP extenders that are asked about pods.
     extenders: Sequence[ExtenderPlan] = ()
+    #: How long units of a kind may wait.
+    service_classes: tuple[ServiceClass, ...] = ()
     #: Where all that is decided is recorded; None: nowhere.
     decision_log: LogPlan | None = None
     #: What the file says without effect, and what it says that is probably not meant.
@@ -147,6 +151,7 @@ def plan(options: RunOptions) -> RunPlan:
         readings=reading_plans(config.readings),
         forecasts=forecast_plans(config.goals.forecasts, base, config.goals.currency),
         extenders=checked_extenders(config.extenders),
+        service_classes=service_classes(config.goals.classes),
         decision_log=config.decision_log.plan(options.decision_log, options.decision_log_size),
         warnings=(
             *configs.warnings(served, built),

@@ -12,7 +12,7 @@ import structlog
 from fairlead.apps.decision_log import records
 from fairlead.apps.decision_log.frames import LogHeader, with_length
 from fairlead.apps.decision_log.log_writer import CHUNK_BYTES, LogPlan, LogWriter
-from fairlead.engine import events, start_dumps
+from fairlead.engine import events, service_dumps, start_dumps
 from fairlead.engine.attempts import Attempt
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import Instruction
@@ -202,6 +202,9 @@ class RecordedEngine(Engine):
         best = self.start_windows.forecasts.values()
         forecasts = [events.ForecastSeen(each.forecast) for each in best]
         shown: list[events.Event] = [*owners, *figures, *readings, *forecasts]
+        if self.service_goals.classes:
+            shown.append(events.ServiceClassesSeen((*self.service_goals.classes.values(),)))
+            shown.append(events.ServiceRecordLoaded(service_dumps.dump(self.service_record)))
         args, kwargs = self._made_of
         Engine.__init__(self, *args, **kwargs)
         self.keeps_records = keeps

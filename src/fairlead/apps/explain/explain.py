@@ -22,6 +22,7 @@ from fairlead.apps.explain.gangs import gang_lines
 from fairlead.apps.explain.goals import goal_lines
 from fairlead.apps.explain.queues import queue_lines
 from fairlead.apps.explain.scope import ALL, Answer, ExplanationScope
+from fairlead.apps.explain.service import in_class
 from fairlead.apps.explain.targets import Target, pod_of
 from fairlead.apps.explain.windows import in_window
 from fairlead.apps.live import live_cluster
@@ -152,6 +153,7 @@ async def _by_the_rules(
     told = explained(Placement(profile, engine.cluster), engine.cluster, pod, shown)
     told = in_gang(in_queue(told, engine, pod, shown, now=0.0), engine, pod, shown)
     told = in_window(told, engine, pod, time.time())
+    told = in_class(told, engine, pod, time.time())
     told |= moves_answer(told, engine, pod, planned.consolidation.limits, time.time())
     told |= devices_answer(told, engine, pod, 0.0, pods=shown.pods)
     if told["state"] in ("unschedulable", "held back"):
@@ -200,7 +202,7 @@ def show(answer: Answer, output: str, out: TextIO) -> None:
         out.writelines(line + "\n" for line in goal_lines(answer["goals"]))
     if answer.get("consolidation"):
         out.write(f"{answer['consolidation']['message']}\n")
-    for key in ("devices", "runTime", "window", "start", "keptFree"):
+    for key in ("devices", "runTime", "window", "serviceClass", "start", "keptFree"):
         if answer.get(key):
             out.write(f"{answer[key]['message']}\n")
     out.writelines(line + "\n" for line in _decision(answer))

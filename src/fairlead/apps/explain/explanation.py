@@ -15,6 +15,7 @@ from fairlead.apps.explain.gangs import gang_answer
 from fairlead.apps.explain.goals import goals_answer
 from fairlead.apps.explain.queues import queue_answer
 from fairlead.apps.explain.scope import ALL, Answer, ExplanationScope
+from fairlead.apps.explain.service import in_class
 from fairlead.apps.explain.windows import in_window
 from fairlead.apps.live.start_forecasts import (
     StartScope,
@@ -143,6 +144,7 @@ class Explainer:
             told = explained(placement, self.engine.cluster, pod, shown)
             told = in_gang(self._in_queue(told, pod, shown), self.engine, pod, shown)
             told = in_window(told, self.engine, pod, self.now_s())
+            told = in_class(told, self.engine, pod, self.now_s())
             told |= moves_answer(told, self.engine, pod, self.limits, self.now_s())
             told |= devices_answer(told, self.engine, pod, self._now(), pods=shown.pods)
             return told | self._start(told, pod, shown)

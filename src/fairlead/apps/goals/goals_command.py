@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
+from fairlead.apps.goals.forecasts_told import forecasts_told
 from fairlead.apps.goals.goals_view import goals_lines
+from fairlead.apps.goals.service_classes import classes_told
 from fairlead.apps.goals.spending import node_groups, spending
 from fairlead.apps.live import live_cluster
 from fairlead.apps.live.figures_once import put_figures_once
 from fairlead.apps.live.live_engine import live_engine
+from fairlead.apps.run.forecast_feed import taken_once
 from fairlead.engine.consolidation.draining import FreedNode, moved_gpus
 from fairlead.engine.engine import Engine
 from fairlead.kube.access.kubeconfig import load_access
@@ -33,10 +36,12 @@ async def goals(options: GoalsOptions) -> dict[str, Any]:
         behaviour = await live_cluster.ask_behaviour(client)
         planned.meet(behaviour)
         engine = await live_engine(client, planned, behaviour, planned.profiles.values())
+        feed = await taken_once(planned.forecasts, client, engine)
     finally:
         await client.close()
     problems = await put_figures_once(engine, planned)
-    return goals_answer_of(engine, planned, problems, drain=options.drain)
+    told = goals_answer_of(engine, planned, problems, drain=options.drain)
+    return told | {"forecasts": forecasts_told(feed, engine, time.time())}
 
 
 def goals_answer_of(
@@ -53,6 +58,8 @@ def goals_answer_of(
         "problems": problems,
         "nodes": node_groups(engine.cluster),
         "spending": spending(engine),
+        "classes": classes_told(engine, time.time()),
+        "forecasts": [],
     }
     if drain:
         found = engine.planning.drain(planned.consolidation.limits, time.time())

@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fairlead.apps.goals.forecasts_told import forecast_lines
+from fairlead.apps.goals.service_classes import class_rows
+
 Told = dict[str, Any]
 
 
@@ -12,6 +15,7 @@ def goals_lines(told: Told) -> Iterator[str]:
         yield from _profile(name, levels)
     yield f"sources: {_sources(told['sources'])}"
     yield from map(_reading, told["readings"])
+    yield from forecast_lines(told["forecasts"])
     for problem in told["problems"]:
         yield f"problem: {problem}"
     yield ""
@@ -19,6 +23,9 @@ def goals_lines(told: Told) -> Iterator[str]:
     yield ""
     for title in ("queues", "jobs"):
         yield from _table(_spending(told["spending"][title], title[:-1].upper(), currency))
+        yield ""
+    if told["classes"]:
+        yield from _table(class_rows(told["classes"]))
         yield ""
     if "drain" in told:
         yield from _drain(told["drain"], currency)

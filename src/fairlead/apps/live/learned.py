@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from fairlead.apps.config.run_plan import RunPlan
-from fairlead.engine import events, run_dumps, start_dumps
+from fairlead.engine import events, run_dumps, service_dumps, start_dumps
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.paths import in_namespace, named
 from fairlead.kube.http.reply import UNREADABLE
@@ -17,8 +17,8 @@ from fairlead.kube.leadership.election import Terms
 
 #: The ConfigMap is named as the Lease, and this.
 SUFFIX = "-run-times"
-#: What is in it: run times, and how start forecasts did.
-RUNS, STARTS = "runs", "starts"
+#: What is in it: run times, how start forecasts did, and how service classes did.
+RUNS, STARTS, SERVICE = "runs", "starts", "service"
 #: Where the chart installs it.
 _NAMESPACE = "fairlead-system"
 
@@ -48,6 +48,7 @@ def kept_events(kept: Mapping[str, str]) -> Iterator[events.Event | ValueError]:
     for key, largest, read, event in (
         (RUNS, run_dumps.LARGEST_DUMP, run_dumps.load, events.RunTimesLoaded),
         (STARTS, start_dumps.LARGEST_DUMP, start_dumps.load, events.StartRecordLoaded),
+        (SERVICE, service_dumps.LARGEST_DUMP, service_dumps.load, events.ServiceRecordLoaded),
     ):
         text = kept.get(key, "")
         try:

@@ -9,7 +9,7 @@ from fairlead.apps.live import live_cluster
 from fairlead.apps.live.learned import learned_events
 from fairlead.cluster import reserving
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import Event
+from fairlead.engine.events import Event, ServiceClassesSeen
 from fairlead.kube.http.client import Client
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.pods import PodField
@@ -45,6 +45,8 @@ async def live_engine(
         planned.profiles, topology=planned.topology, reserves=True, backfill=planned.backfill
     )
     engine.wall_offset_s = time.time()  # it is fed at time 0
+    if planned.service_classes:
+        engine.handle(ServiceClassesSeen(planned.service_classes), now=0.0)
     for event in (await learned_events(client, planned))[0]:
         engine.handle(event, now=0.0)
     selectors = any(profile.pod_fields & PodField.DEFAULT_SELECTOR for profile in asked)

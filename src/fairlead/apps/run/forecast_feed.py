@@ -71,6 +71,11 @@ class ForecastFeed:
         if found != self._sent.get(window, Forecast(window)):
             self._put(found)
 
+    def source_in_use(self, window: Window) -> str:
+        """The source whose forecast counts; empty: none is usable."""
+        sent = self._sent.get(window)
+        return sent.source if sent is not None and sent.spans else ""
+
     def _put(self, forecast: Forecast) -> None:
         self._sent[forecast.window] = forecast
         self._feed(ForecastSeen(forecast))
@@ -132,15 +137,23 @@ def _fetch(plan: ForecastPlan, client: Transport | None) -> Fetch:
     return PrometheusFetch(plan) if plan.kind == "prometheus" else FileFetch(plan)
 
 
-async def put_forecasts_once(
+async def taken_once(
     plans: Sequence[ForecastPlan], client: Transport, engine: Engine
-) -> list[str]:
-    """For commands that look; returns what sources could not say, and why."""
+) -> ForecastFeed:
+    """For commands that look: forecasts are in the engine, and what sources say in the feed."""
 
     def put(event: Event) -> None:
         engine.handle(event, now=0.0)
 
     made = ForecastFeed(plans, client, put)
     await made.take(time.monotonic(), time.time())
+    return made
+
+
+async def put_forecasts_once(
+    plans: Sequence[ForecastPlan], client: Transport, engine: Engine
+) -> list[str]:
+    """For commands that look; returns what sources could not say, and why."""
+    made = await taken_once(plans, client, engine)
     found = ((source.plan.name, source.status.problem) for source in made.sources)
     return [f"{name}: {problem}" for name, problem in found if problem]

@@ -60,6 +60,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         readings=prepared.readings,
         forecasts=prepared.forecasts,
         extenders=prepared.extenders,
+        service_classes=prepared.service_classes,
         decisions=_decisions(options, prepared, elects=terms is not None),
         on_server=prepared.meet,
     )

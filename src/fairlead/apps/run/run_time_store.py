@@ -1,7 +1,7 @@
-"""Keeps what was learned about run times and starts across restarts, in a ConfigMap.
+"""Keeps what was learned about run times, starts and service classes across restarts.
 
-The chart creates it, empty. The leader reads it once and writes it when something was learned, at
-most every few minutes. What cannot be read is replaced.
+It is in a ConfigMap, which the chart creates, empty. The leader reads it once and writes it when
+something was learned, at most every few minutes. What cannot be read is replaced.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import structlog
 
 from fairlead.apps.live.learned import (
     RUNS,
+    SERVICE,
     STARTS,
     SUFFIX,
     LearnedConfigMap,
@@ -20,8 +21,9 @@ from fairlead.apps.live.learned import (
     kept_events,
     read_config_map,
 )
-from fairlead.engine import events, start_dumps
+from fairlead.engine import events, service_dumps, start_dumps
 from fairlead.engine.engine import Engine
+from fairlead.engine.service_record import ServiceRecord
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import Transport
@@ -58,12 +60,14 @@ class RunTimeStore:
 
     async def run(self) -> None:
         """Reads once, then writes."""
+        began = self._version
         while not self._leads():
             await asyncio.sleep(_LOOK_S)
         found = await self._read()
+        learned_meanwhile = self._version != began
         if found is not None:
             self._load(found.binary_data or {})
-        written = self._version
+        written = self._version - learned_meanwhile
         self.loaded.set()
         while True:
             while self._version == written:
@@ -76,7 +80,9 @@ class RunTimeStore:
 
     @property
     def _version(self) -> int:
-        return self._engine.run_times.history.version + self._engine.start_record.version
+        engine = self._engine
+        records = engine.run_times.history, engine.start_record, engine.service_record
+        return sum(record.version for record in records)
 
     def _load(self, kept: Mapping[str, str]) -> None:
         for each in kept_events(kept):
@@ -100,6 +106,7 @@ class RunTimeStore:
             **(found.binary_data or {}),
             RUNS: b64encode(engine.run_times.dump()).decode(),
             STARTS: b64encode(starts).decode(),
+            **_service(engine.service_record),
         }
         body = {
             "apiVersion": "v1",
@@ -132,3 +139,8 @@ class RunTimeStore:
                 "what is learned about run times is not kept", configmap=self._name, reason=problem
             )
         self._problem = problem
+
+
+def _service(record: ServiceRecord) -> dict[str, str]:
+    """Nothing where no class was ever configured."""
+    return {SERVICE: b64encode(service_dumps.dump(record)).decode()} if record.hours else {}

@@ -39,6 +39,7 @@ from fairlead.apps.run.readings import Readings
 from fairlead.apps.run.releases import Releases
 from fairlead.apps.run.reservations import ReservationCare
 from fairlead.apps.run.run_time_store import RunTimeStore
+from fairlead.apps.run.service_measures import expose_service_classes
 from fairlead.apps.run.start_forecasting import StartForecasting
 from fairlead.apps.run.usage import Usage
 from fairlead.apps.run.verification import EVERY_S, Verification
@@ -83,6 +84,7 @@ from fairlead.model.http_extenders import ExtenderAnswer
 from fairlead.model.node_requests import RequestTerms
 from fairlead.model.pods import Pod, PodField
 from fairlead.model.readings import NodeReadings
+from fairlead.model.service_classes import ServiceClass
 from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.profile import Profile
 from fairlead.plugins.claim_step import ClaimStep
@@ -142,6 +144,7 @@ class Scheduler:
         readings: Sequence[ReadingPlan] = (),
         forecasts: Sequence[ForecastPlan] = (),
         extenders: Sequence[ExtenderPlan] = (),
+        service_classes: tuple[ServiceClass, ...] = (),
         gang_dialects: GangDialects = ALL,
         node_requests: RequestTerms | None = None,
         queue_dialects: QueueDialects = ALL_QUEUES,
@@ -158,7 +161,7 @@ class Scheduler:
         With `expects_variables` there is a warning about each GPU pod that was bound without them.
         `sources` tell what GPUs do, a standby as well: it decides by that from the first pod on.
         `figures` tell what nodes cost, draw and emit, `readings` what else the file names,
-        `forecasts` which hours are cheap.
+        `forecasts` which hours are cheap, `service_classes` how long units may wait.
         `extenders` are asked over HTTP about pods.
         With `reservations` shares are also assigned on nodes with NVIDIA's device plugin.
         `gang_dialects` say which pods belong together; not where another scheduler decides.
@@ -305,6 +308,9 @@ class Scheduler:
         self._forecasts = ForecastFeed(forecasts, client, self._feed) if forecasts else None
         if self._forecasts:
             expose_forecasts(self._forecasts, self.engine, metrics)
+        if service_classes:
+            expose_service_classes(service_classes, self.engine, metrics)
+        self._service_classes = service_classes
         self._releases = Releases(self.engine, self._feed, metrics)
         self._rejections = KubeletRejections(client, self._feed, self._served)
         self._run_time_store = RunTimeStore(
@@ -353,6 +359,8 @@ class Scheduler:
         behaviour = await learn_behaviour(self._client)
         self._on_server(behaviour)
         self._feed(events.ServerKnown(behaviour))
+        if self._service_classes:
+            self._feed(events.ServiceClassesSeen(self._service_classes))
         supervise = self._containment.supervise
         deciding = asyncio.create_task(supervise("decide", self._decide_forever), name="decide")
         parts = [deciding]

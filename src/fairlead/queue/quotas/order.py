@@ -23,7 +23,14 @@ from fairlead.queue.quotas.share_node import ShareNode
 from fairlead.queue.quotas.shares import FairShares
 from fairlead.queue.quotas.sums import TreeSums
 from fairlead.queue.quotas.tree import QueueTree
-from fairlead.queue.quotas.unit_order import ByKey, ByNamespace, InTurn, UnitPool
+from fairlead.queue.quotas.unit_order import (
+    ORDERED_WAITING,
+    ByKey,
+    ByNamespace,
+    InTurn,
+    UnitPool,
+    unit_key,
+)
 
 _WAITS = (Pool.WAITING, Pool.BACKOFF)
 
@@ -105,6 +112,13 @@ class QueuePool:
             self._waiting[entry] = place
             place.units.moved(entry)
             self._places.changed.add(place)
+
+    def waiting_key(self, entry: Entry) -> OrderKey | None:
+        """By which it waits among units with equal requests; None: by arrival."""
+        spec = self._tree.get(self._facts.queue_of(entry.unit))
+        if spec is None or spec.order not in ORDERED_WAITING:
+            return None
+        return unit_key(spec.order, (), entry, self._facts)
 
     def touch(self, key: str) -> None:
         """What the queue uses has changed."""

@@ -24,6 +24,7 @@ from fairlead.queue.quotas.past_use import exhausted, period_end
 from fairlead.queue.quotas.shape import queue_name
 from fairlead.queue.quotas.sums import TreeSums, amount_of
 from fairlead.queue.quotas.tree import QueueTree
+from fairlead.queue.quotas.unit_order import ORDERED_WAITING
 
 LIMIT, NOT_FOUND, CLOSED = "QueueLimit", "QueueNotFound", "QueueClosed"
 NOT_ALLOWED, INVALID, BUDGET = "QueueNotAllowed", "QueueInvalid", "QueueBudget"
@@ -70,8 +71,13 @@ class QueuePolicy:
         key = self._names.of(pod)
         specs = (self._tree.get(each) for each in self._tree.lineage(key))
         if any(spec is not None and spec.namespaces is not None for spec in specs):
-            return f"{key} {pod.namespace}"
-        return key
+            return f"{key} {pod.namespace}{self._waiting_order(key)}"
+        return key + self._waiting_order(key)
+
+    def _waiting_order(self, key: str) -> str:
+        """Units of a class wait by one order."""
+        spec = self._tree.get(key)
+        return f" by {spec.order}" if spec is not None and spec.order in ORDERED_WAITING else ""
 
     def admits(self, pod: Pod, tenants: Tenants) -> QuotaRefusal | None:
         key = self._names.of(pod)

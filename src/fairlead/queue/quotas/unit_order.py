@@ -5,6 +5,7 @@ estimates and deadlines of units that came later count for less and less.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
 
@@ -43,6 +44,15 @@ class UnitPool(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class UnitGoal:
+    """By when a unit is to start, on the clock of the queue; None: it has no goal, or no more."""
+
+    start_by_s: float | None = None
+    #: It has missed all its goals.
+    is_late: bool = False
+
+
 class UnitTimes(Protocol):
     """What orders by time must know."""
 
@@ -52,6 +62,10 @@ class UnitTimes(Protocol):
 
     def expected_s(self, unit: Unit) -> float | None:
         """How long it will run; None: nothing is known."""
+        ...
+
+    def goal_of(self, unit: Unit) -> UnitGoal:
+        """By when it is to start."""
         ...
 
 
@@ -67,7 +81,22 @@ def unit_key(order: UnitOrder, key: OrderKey, entry: Entry, times: UnitTimes) ->
     if order is UnitOrder.DEADLINE:
         deadline = deadline_s(entry.unit)
         return UNKNOWN_S + came if deadline is None else deadline - times.wall_offset_s(), came
+    if order is UnitOrder.SLACK:
+        return _slack_key(entry, times.goal_of(entry.unit))
     return key
+
+
+def _slack_key(entry: Entry, goal: UnitGoal) -> OrderKey:
+    """By priority. All units lose slack alike, so the earliest time by which to start decides."""
+    came = entry.first_queued_s
+    if goal.is_late:
+        return -entry.unit.priority, 1, came, came
+    start_by_s = UNKNOWN_S + came if goal.start_by_s is None else goal.start_by_s
+    return -entry.unit.priority, 0, start_by_s, came
+
+
+#: In queues with these orders, equal units that wait for room are woken by the order, too.
+ORDERED_WAITING = frozenset({UnitOrder.DEADLINE, UnitOrder.SLACK})
 
 
 class ByKey:

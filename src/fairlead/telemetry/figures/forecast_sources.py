@@ -23,6 +23,9 @@ from fairlead.telemetry.sources.prometheus_api import PrometheusServer
 #: About 10,000 records, which are read in one turn.
 _MOST_BYTES = 1 << 20
 _DAY_S = 86_400.0
+#: By how much clocks may differ.
+_AHEAD_S = 300.0
+_FUTURE = "it is dated in the future; it counts as written when it was first read"
 #: What is asked of a Prometheus server: a day in steps of a quarter of an hour.
 _RANGE = "[1d:15m]"
 
@@ -74,6 +77,8 @@ class ForecastSource:
         self._fetch = fetch
         self._due_s = -math.inf
         self._found: Forecast | None = None
+        #: Of a forecast that is dated in the future: a hash of it, and when it was first read.
+        self._first_read: tuple[int, float] | None = None
 
     @property
     def end_s(self) -> float:
@@ -108,8 +113,25 @@ class ForecastSource:
             return
         self.status.rejected += rejected
         self.status.problem = rejected_words(rejected)
-        self.status.issued_s, self.status.values = issued_s or wall_s, len(spans)
+        self.status.issued_s, self.status.values = (
+            self._issued_s(data, issued_s, wall_s),
+            len(spans),
+        )
         self._found = Forecast(self.plan.window, self.plan.name, self.plan.unit, spans)
+
+    def _issued_s(self, data: bytes, said_s: float | None, wall_s: float) -> float:
+        """When it was written. A time that lies in the future is not believed: such a forecast
+        counts as written when it was first read, so that it becomes old.
+        """
+        if said_s is None:
+            return wall_s
+        if said_s <= wall_s + _AHEAD_S or math.isinf(self.plan.max_age_s):
+            return min(said_s, wall_s)
+        digest = hash(data)
+        if self._first_read is None or self._first_read[0] != digest:
+            self._first_read = digest, wall_s
+        self.status.problem = self.status.problem or _FUTURE
+        return self._first_read[1]
 
     def _points(self, data: bytes) -> tuple[list[Point], Counter[str]]:
         if self.plan.kind == "prometheus":

@@ -1,0 +1,84 @@
+"""The record of service classes as bytes, to be kept across restarts.
+
+What cannot be read is refused as a whole.
+"""
+
+import struct
+from zlib import crc32
+
+from fairlead.engine.service_record import MOST_HOURS, MOST_MISSED, ServiceRecord
+from fairlead.model.service_classes import MOST_CLASSES
+
+_MAGIC = b"fairlead service classes 1\n"
+_SUM = struct.Struct("<I")
+#: How many classes follow; the length of a name and how many hours follow; an hour and its counts.
+_COUNT, _CLASS, _HOUR = struct.Struct("<H"), struct.Struct("<BH"), struct.Struct("<III")
+_DIGEST = 8
+_LONGEST_NAME = 63
+_MOST = 2**32 - 1
+LARGEST_DUMP = (
+    len(_MAGIC)
+    + _COUNT.size
+    + MOST_CLASSES * (_CLASS.size + _LONGEST_NAME + MOST_HOURS * _HOUR.size)
+    + _COUNT.size
+    + MOST_MISSED * _DIGEST
+    + _SUM.size
+)
+
+
+def dump(record: ServiceRecord) -> bytes:
+    """At most `LARGEST_DUMP` bytes."""
+    parts = [_MAGIC, _COUNT.pack(len(record.hours))]
+    for name, hours in record.hours.items():
+        word = name.encode()[:_LONGEST_NAME]
+        parts += [_CLASS.pack(len(word), len(hours)), word]
+        parts += [
+            _HOUR.pack(number, min(each.met, _MOST), min(each.missed, _MOST))
+            for number, each in hours.items()
+        ]
+    parts += [_COUNT.pack(len(record.missed)), *record.missed]
+    body = b"".join(parts)
+    return body + _SUM.pack(crc32(body))
+
+
+def load(data: bytes) -> ServiceRecord:
+    """Raises ValueError if the bytes are not those of a dump."""
+    body = data[: -_SUM.size]
+    if len(data) > LARGEST_DUMP:
+        raise ValueError(f"{len(data)} bytes are more than a dump has")
+    if not data.startswith(_MAGIC) or _SUM.pack(crc32(body)) != data[-_SUM.size :]:
+        raise ValueError("it is damaged, or of another version")
+    try:
+        return _read(body)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ValueError("it ends too early") from error
+
+
+def _read(body: bytes) -> ServiceRecord:
+    record, at = ServiceRecord(), len(_MAGIC)
+    (classes,) = _COUNT.unpack_from(body, at)
+    at += _COUNT.size
+    for _ in range(min(classes, MOST_CLASSES)):
+        at = _read_class(record, body, at)
+    (missed,) = _COUNT.unpack_from(body, at)
+    at += _COUNT.size
+    if missed > MOST_MISSED or len(body) != at + missed * _DIGEST:
+        raise ValueError("it ends too early")
+    for number in range(missed):
+        record.miss(body[at + number * _DIGEST : at + (number + 1) * _DIGEST])
+    return record
+
+
+def _read_class(record: ServiceRecord, body: bytes, at: int) -> int:
+    length, hours = _CLASS.unpack_from(body, at)
+    at += _CLASS.size
+    name, at = body[at : at + length].decode(), at + length
+    if hours > MOST_HOURS:
+        raise ValueError("a class has too many hours")
+    for _ in range(hours):
+        number, met, missed = _HOUR.unpack_from(body, at)
+        at += _HOUR.size
+        hour = record.hour(name, number)
+        if hour is not None:
+            hour.met, hour.missed = met, missed
+    return at
