@@ -22,6 +22,7 @@ from chart_tables import (
     WEBHOOK,
 )
 from charts import Helm, Object
+from fairlead.kube.data_objects import DATA_KINDS
 from fairlead.kube.gangs.api import GangDefaults, GangDialect
 from fairlead.kube.gangs.registry import DIALECTS
 from fairlead.kube.gangs.topology_objects import KINDS
@@ -299,6 +300,19 @@ def test_the_config_map_of_a_forecast_may_be_read_where_it_is_configured(charts:
     ]  # fmt: skip
     assert found["RoleBinding/fairlead-forecast-0"]["metadata"]["namespace"] == "kube-system"
     assert "Role/fairlead-forecast-0" not in by_name(charts.rendered({}))
+
+
+def test_objects_about_data_may_be_read_where_a_profile_counts_the_time_to_fetch_it(
+    charts: Helm,
+) -> None:
+    goals = {"order": [{"sum": ["FetchTime"]}]}
+    profiles = [{"schedulerName": "gpu-scheduler", "goals": goals}]
+    found = by_name(charts.rendered({"config": {"profiles": profiles}}))
+    rights = granted(found["ClusterRole/fairlead-data"])
+    assert {right for right in rights if right[0]} == {
+        (kind.group, kind.plural, verb) for kind in DATA_KINDS for verb in ("get", "list", "watch")
+    }
+    assert "ClusterRole/fairlead-data" not in by_name(charts.rendered({}))
 
 
 def test_the_config_map_of_yunikorn_may_be_read_where_it_is_configured(charts: Helm) -> None:

@@ -53,6 +53,7 @@ from fairlead.kube.writes.event_objects import failed_event
 from fairlead.model.behaviour import KNOWN
 from fairlead.model.errors import ConfigError, FairleadError
 from fairlead.model.pods import Pod
+from fairlead.placement.profile import Profile
 from fairlead.plugins.registry import Registry
 from fuzz.objects import GPU_MIB, GPUS, KINDS, Json, node, pod
 from raw_audit import given_twice
@@ -84,8 +85,8 @@ class _Noted(Failures):
 
 
 class Target:
-    def __init__(self, rng: Random) -> None:
-        profile = built_in(SCHEDULER)
+    def __init__(self, rng: Random, profile: Profile | None = None) -> None:
+        profile = profile or built_in(SCHEDULER)
         self.failures = _Noted()
         encode = DialectEncoder(lambda: 0, failures=self.failures)
         self.engine = Engine({SCHEDULER: profile}, extender_profile=profile, encode=encode)

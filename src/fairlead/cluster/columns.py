@@ -12,6 +12,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
+from fairlead.cluster.data_sets import DataSets
 from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.cluster.devices import Devices
 from fairlead.cluster.images import ImageIndex
@@ -73,6 +74,8 @@ class Columns:
         self.reservations = Reservations()
         #: What nodes cost, draw and emit.
         self.figures = NodeFigures()
+        #: Data that pods read, and where it is.
+        self.data = DataSets()
         #: Numbers about nodes and GPUs that the configuration names.
         self.readings = NamedReadings()
         #: What free parts of GPUs are worth, once enough pods were seen.
@@ -113,6 +116,7 @@ class Columns:
 
     def put_node(self, row: int, node: Node) -> None:
         self._count_offers(self.nodes[row], node)
+        self.data.version += 1
         self.images.put(row, node)
         self.nodes[row] = node
         self.present[row] = True
@@ -146,6 +150,7 @@ class Columns:
 
     def clear_row(self, row: int) -> None:
         self._count_offers(self.nodes[row], None)
+        self.data.version += 1
         self.images.put(row, None)
         self.nodes[row] = None
         self.present[row] = False

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.changes import ANYWHERE
+from fairlead.cluster.data_sets import put_data
 from fairlead.model.gpus import Inventory
 from fairlead.model.named_readings import ReadingTerms, SeenReading
 
@@ -146,3 +147,5 @@ def carry_feeds(old: "Cluster", new: "Cluster") -> None:
         new.put_figures(seen)
     for reading in old.columns.readings.seen:
         put_named_reading(new, reading)
+    for data in old.columns.data.seen:
+        put_data(new, data)

@@ -7,6 +7,7 @@ import numpy as np
 from fairlead.cluster.affinity_weights import AffinityWeights, KeyWeights
 from fairlead.cluster.arrays import Codes, NodeMask, NodeScores, PerNode, RowPick, Rows, sealed
 from fairlead.cluster.columns import Columns
+from fairlead.cluster.data_sets import Wanted
 from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.cluster.devices import Gpus
 from fairlead.cluster.gpu_rows import GpuRows
@@ -295,6 +296,10 @@ class Nodes:
         """0 where the node does not have the image."""
         sizes: PerNode = self._columns.images.sizes_bytes(name, self._columns.size)[self._pick]
         return sizes
+
+    def missing_bytes(self, wanted: Wanted) -> NodeScores:
+        """What each node would have to fetch before a pod could use it."""
+        return sealed(self._columns.data.missing_bytes(wanted, self._columns)[self._pick])
 
     def port_taken(self, wanted: HostPort) -> NodeMask:
         holders = self._columns.ports.get((wanted.protocol, wanted.port), {})

@@ -9,6 +9,7 @@ from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.claims import ClaimObject
 from fairlead.model.counted import CountedResource
+from fairlead.model.data_sets import DataSet, NodeData
 from fairlead.model.forecasts import Forecast
 from fairlead.model.gangs import GangSpec
 from fairlead.model.gpus import Inventory
@@ -436,6 +437,13 @@ class ReadingSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class DataSeen:
+    """A set of data that pods read, or what a node has of them."""
+
+    seen: DataSet | NodeData
+
+
+@dataclass(frozen=True, slots=True)
 class ForecastSeen:
     """A forecast that starts are chosen by; without values: none is usable."""
 
@@ -514,6 +522,7 @@ Event = (
     | ReadingsTaken
     | FiguresSeen
     | ReadingSeen
+    | DataSeen
     | ForecastSeen
     | ExtendersAnswered
     | ServiceClassesSeen

@@ -169,7 +169,7 @@ class GoalWaits:
 #: What can make a preferred node fit.
 _CHANGES = (
     Aspect.PRESENCE | Aspect.ALLOCATABLE | Aspect.USAGE | Aspect.LABELS | Aspect.TAINTS
-    | Aspect.DEVICES | Aspect.TRUST | Aspect.FIGURES
+    | Aspect.DEVICES | Aspect.TRUST | Aspect.FIGURES | Aspect.IMAGES
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fairlead.cluster import claiming, reserving
+from fairlead.cluster.data_sets import put_data
 from fairlead.cluster.named_readings import put_named_reading
 from fairlead.engine import events, releases, reservations, service_dumps, start_dumps
 from fairlead.engine.instructions import Instruction
@@ -216,6 +217,7 @@ def _add_readings(handlers: Handlers, parts: Parts) -> None:
     handlers.on(events.ReadingsTaken, lambda event, now: cluster.put_readings(event.readings, now))
     handlers.on(events.FiguresSeen, lambda event, _: cluster.put_figures(event.seen))
     handlers.on(events.ReadingSeen, lambda event, _: put_named_reading(cluster, event.seen))
+    handlers.on(events.DataSeen, lambda event, _: put_data(cluster, event.seen))
     handlers.on(events.ForecastSeen, lambda event, now: windows.put(event.forecast, now))
 
 

@@ -26,6 +26,7 @@ from fairlead.kube.queues.fairlead import CHARGED, QUEUE
 from fairlead.model.backfill import FILLER
 from fairlead.model.capacity_types import CAPACITY_TYPE
 from fairlead.model.consolidation import DO_NOT_MOVE, LAST_CHECKPOINT
+from fairlead.model.data_sets import DATA
 from fairlead.model.rules import NODE_RULE
 from fairlead.model.run_times import RUN_TIME, TIME_LIMIT
 from fairlead.model.service_classes import SERVICE_CLASS
@@ -46,6 +47,7 @@ _FAIRLEAD = tuple(
         COUNTED,
         NODE_RULE,
         SERVICE_CLASS,
+        DATA,
         *START_KEYS,
     )
     if key.startswith(PREFIX)
@@ -55,7 +57,7 @@ _THEIRS = tuple(sorted(word for word in _ANNOTATION_KEYS if not word.startswith(
 _OTHERS = (
     VISIBLE, SHOWN, ASSIGNMENT, INDEX, EPOCH, THREADS, MEMORY_LIMIT,
     CHARGED, CHARGED_COUNTED, COUNTED, LAST_CHECKPOINT, DO_NOT_MOVE, *START_KEYS, RUN_TIME,
-    TIME_LIMIT, FILLER, CAPACITY_TYPE, NODE_RULE, SERVICE_CLASS,
+    TIME_LIMIT, FILLER, CAPACITY_TYPE, NODE_RULE, SERVICE_CLASS, DATA,
     PREFIX + "run-for", PREFIX + "sample",
 )  # fmt: skip
 _KNOWN = _ANNOTATION_KEYS.union(_OTHERS, GANGS, (LOAD, QUEUE))

@@ -6,12 +6,13 @@ from enum import StrEnum
 
 
 class GoalUnit(StrEnum):
-    """What a goal counts; less is better. Each for as long as the pod runs."""
+    """What a goal counts; less is better. All but seconds: for as long as the pod runs."""
 
     MONEY = "money/h"
     TIME_LOST = "s/h"  #: seconds that are lost in an hour of run time
     CARBON = "g/h"
     POWER = "W"
+    SECONDS = "s"  #: before the work of the pod begins, once
 
 
 #: What one of each unit is in the unit that a rate is for: hours, kg and kW.
@@ -20,6 +21,7 @@ _PER_RATE: Mapping[str, float] = {
     GoalUnit.TIME_LOST: 1 / 3600,
     GoalUnit.CARBON: 1 / 1000,
     GoalUnit.POWER: 1 / 1000,
+    GoalUnit.SECONDS: 1 / 3600,
 }
 
 
@@ -33,6 +35,8 @@ class GoalRates:
     kg: float | None = None
     #: A kilowatt hour.
     kwh: float | None = None
+    #: What is lost once is spread over a run of so many hours.
+    run_hours: float = 1.0
 
     def money_of(self, unit: str) -> float | None:
         """What one of the unit is worth, for an hour."""
@@ -41,6 +45,7 @@ class GoalRates:
             GoalUnit.TIME_LOST: self.hour,
             GoalUnit.CARBON: self.kg,
             GoalUnit.POWER: self.kwh,
+            GoalUnit.SECONDS: None if self.hour is None else self.hour / self.run_hours,
         }
         rate = rates.get(unit)
         return None if rate is None else rate * _PER_RATE[unit]
@@ -54,6 +59,8 @@ class GoalCount:
     #: A `GoalUnit`, or that of a reading.
     unit: str
     amount: float
+    #: What it is made of; empty if the goal does not say.
+    detail: str = ""
 
     @property
     def text(self) -> str:

@@ -17,6 +17,7 @@ class Figure(StrEnum):
     PRICE = "price"  #: money for an hour
     WATTS = "watts"
     CARBON = "carbon"  #: grams of CO2 for a kWh
+    BANDWIDTH = "bandwidth"  #: MB/s at which the node fetches data
 
 
 #: What a rule may ask about, besides labels and annotations.

@@ -10,6 +10,7 @@ from fairlead.model.goals import GoalCount, GoalOption, GoalReport
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.place import Placement
 from fairlead.placement.views import REFUSED
+from fairlead.plugins.api import DetailedGoal
 from fairlead.plugins.goals import Goals
 
 #: Placements that are shown of those that no other is better than.
@@ -62,18 +63,25 @@ class _Options:
     ) -> None:
         self._goals = goals
         self._counts = counts
+        self._request = request
         self._levels: list[NodeScores] = [level.total(request, nodes) for level in goals.levels]
         self._cluster = cluster
         self._rows = rows
 
     def at(self, position: int) -> GoalOption:
+        row = int(self._rows[position])
+        node = Nodes(self._cluster.columns, np.array([row]))
         counts = (
-            GoalCount(goal.name, goal.unit, float(counted[position]))
+            GoalCount(
+                goal.name,
+                goal.unit,
+                float(counted[position]),
+                goal.detail(self._request, node) if isinstance(goal, DetailedGoal) else "",
+            )
             for goal, counted in zip(self._goals.all, self._counts, strict=True)
         )
         levels = tuple(float(total[position]) for total in self._levels)
-        name = self._cluster.node_at(int(self._rows[position])).name
-        return GoalOption(name, tuple(counts), levels)
+        return GoalOption(self._cluster.node_at(row).name, tuple(counts), levels)
 
 
 def _front(counts: Counts, order: Rows) -> list[int]:

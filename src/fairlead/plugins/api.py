@@ -271,6 +271,15 @@ class Goal(Protocol):
         ...
 
 
+@runtime_checkable
+class DetailedGoal(Goal, Protocol):
+    """A goal that says what its count is made of, for `fairlead explain`."""
+
+    def detail(self, request: PodRequest, node: Nodes) -> str:
+        """One line about the given node."""
+        ...
+
+
 AnyScore = Score | RelativeScore
 Plugin = Filter | AnyScore | Picker | Goal
 

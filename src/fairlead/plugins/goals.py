@@ -6,6 +6,8 @@ that are left. So a level with a small tolerance decides before anything below i
 """
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import ClassVar
 
 import numpy as np
@@ -14,8 +16,8 @@ from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.goals import GoalUnit
-from fairlead.model.pods import PodRequest
-from fairlead.plugins.api import HIGHEST_SCORE, Goal, pod_keys_of
+from fairlead.model.pods import PodField, PodRequest
+from fairlead.plugins.api import HIGHEST_SCORE, Goal, pod_fields_of, pod_keys_of
 
 #: How far nodes of one level stay below those of the next.
 _NEARLY = 0.99
@@ -92,6 +94,11 @@ class Goals:
     def limited(self) -> tuple[GoalLevel, ...]:
         """Levels that pods wait for."""
         return tuple(level for level in self.levels if level.at_most is not None)
+
+    @property
+    def pod_fields(self) -> PodField:
+        """Fields of pods that some goal reads."""
+        return reduce(or_, map(pod_fields_of, self.all), PodField(0))
 
     @property
     def pod_keys(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The goals that Fairlead brings along: money, lost time, watts and carbon."""
+"""The goals that Fairlead brings along: money, lost time, watts, carbon and time to fetch data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from fairlead.model.node_figures import Figure
 from fairlead.model.pods import PodRequest
 from fairlead.model.quantities import CPU, MEMORY
 from fairlead.plugins.api import Goal
+from fairlead.plugins.fetch_time import FetchTime
 from fairlead.plugins.gaps import asked_gpus, gpu_count, parts
 
 _TAKEN = Aspect.ALLOCATABLE | Aspect.DEVICES
@@ -111,5 +112,5 @@ class Carbon:
 
 
 GOALS: Mapping[str, type[Goal]] = {
-    kind.name: kind for kind in (PodCost, UnusedCost, LostTime, Watts, Carbon)
+    kind.name: kind for kind in (PodCost, UnusedCost, LostTime, Watts, Carbon, FetchTime)
 }

@@ -1,4 +1,4 @@
-"""`goals:` of the configuration: what nodes cost, draw and emit; and of a profile: its goals.
+"""`goals:` of the configuration: figures of nodes, such as prices; and of a profile: its goals.
 
 goals:
   currency: USD
@@ -143,6 +143,7 @@ class GoalsConfig(_Strict):
     prices: list[FigureSourceConfig] = msgspec.field(default_factory=list)
     watts: list[FigureSourceConfig] = msgspec.field(default_factory=list)
     carbon: list[FigureSourceConfig] = msgspec.field(default_factory=list)
+    bandwidth: list[FigureSourceConfig] = msgspec.field(default_factory=list)
     forecasts: list[ForecastConfig] = msgspec.field(default_factory=list)
     classes: list[ServiceClassConfig] = msgspec.field(default_factory=list)
 
@@ -164,6 +165,7 @@ class GoalsConfig(_Strict):
     def _by_figure(self) -> dict[Figure, list[FigureSourceConfig]]:
         return {
             Figure.PRICE: self.prices, Figure.WATTS: self.watts, Figure.CARBON: self.carbon,
+            Figure.BANDWIDTH: self.bandwidth,
         }  # fmt: skip
 
 
@@ -188,11 +190,13 @@ class RatesConfig(_Strict):
     hour: _Amount | None = None
     kg: _Amount | None = None
     kwh: _Amount | None = msgspec.field(default=None, name="kWh")
+    #: How long a pod runs: what is lost once is spread over this.
+    run: str = "1h"
     #: What one of its unit is worth for an hour, by reading.
     readings: dict[str, _Amount] = msgspec.field(default_factory=dict)
 
     def rates(self) -> GoalRates:
-        return GoalRates(self.hour, self.kg, self.kwh)
+        return GoalRates(self.hour, self.kg, self.kwh, _seconds("rates.run", self.run) / 3600)
 
 
 class ProfileGoalsConfig(_Strict):
@@ -243,7 +247,7 @@ class _GoalMaker:
 
 #: In front of the name of a reading that is a goal.
 _OF_READING = "readings."
-_RATE_KEYS = {"s/h": "hour", "g/h": "kg", "W": "kWh"}
+_RATE_KEYS = {"s/h": "hour", "s": "hour", "g/h": "kg", "W": "kWh"}
 
 
 def _rate(goal: Goal, rates: GoalRates, *, alone: bool) -> float:

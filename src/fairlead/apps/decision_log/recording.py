@@ -199,9 +199,10 @@ class RecordedEngine(Engine):
         owners = [events.OwnerRunTimeSeen(*each) for each in self.run_times.owners]
         figures = [events.FiguresSeen(seen) for seen in self.cluster.columns.figures.seen]
         readings = [events.ReadingSeen(seen) for seen in self.cluster.columns.readings.seen]
+        data = [events.DataSeen(seen) for seen in self.cluster.columns.data.seen]
         best = self.start_windows.forecasts.values()
         forecasts = [events.ForecastSeen(each.forecast) for each in best]
-        shown: list[events.Event] = [*owners, *figures, *readings, *forecasts]
+        shown: list[events.Event] = [*owners, *figures, *readings, *data, *forecasts]
         if self.service_goals.classes:
             shown.append(events.ServiceClassesSeen((*self.service_goals.classes.values(),)))
             shown.append(events.ServiceRecordLoaded(service_dumps.dump(self.service_record)))

@@ -22,7 +22,8 @@ def goals_answer(placement: Placement, cluster: Cluster, pod: Pod) -> dict[str, 
 
 def _option(option: GoalOption) -> dict[str, Any]:
     counts = [
-        {"goal": count.goal, "amount": count.amount, "unit": count.unit} for count in option.counts
+        {"goal": count.goal, "amount": count.amount, "unit": count.unit, "detail": count.detail}
+        for count in option.counts
     ]
     return {"node": option.node, "counts": counts, "levels": list(option.levels)}
 
@@ -43,5 +44,7 @@ def _shown(*options: dict[str, Any] | None) -> set[str]:
 
 def _counts(option: dict[str, Any]) -> str:
     return ", ".join(
-        f"{each['goal']} {each['amount']:.4g} {each['unit']}" for each in option["counts"]
+        f"{each['goal']} {each['amount']:.4g} {each['unit']}"
+        + (f" ({each['detail']})" if each.get("detail") else "")
+        for each in option["counts"]
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fairlead.apps.config.run_plan import RunPlan
 from fairlead.apps.live import live_cluster
+from fairlead.apps.live.data_once import data_events
 from fairlead.apps.live.learned import learned_events
 from fairlead.cluster import reserving
 from fairlead.engine.engine import Engine
@@ -34,7 +35,8 @@ async def read_cluster(client: Client, planned: RunPlan) -> ClusterReading:
     listed = live_cluster.events(
         client, behaviour, gangs=planned.gang_dialects, queues=planned.queue_dialects
     )
-    return ClusterReading(behaviour, [*learned, *[event async for event in listed]], problem)
+    data = [event async for event in data_events(client, planned.profiles.values())]
+    return ClusterReading(behaviour, [*learned, *data, *[event async for event in listed]], problem)
 
 
 async def live_engine(
@@ -49,10 +51,13 @@ async def live_engine(
         engine.handle(ServiceClassesSeen(planned.service_classes), now=0.0)
     for event in (await learned_events(client, planned))[0]:
         engine.handle(event, now=0.0)
+    asked = tuple(asked)
     selectors = any(profile.pod_fields & PodField.DEFAULT_SELECTOR for profile in asked)
     async for event in live_cluster.events(
         client, behaviour, selectors=selectors, gangs=planned.gang_dialects
     ):
+        engine.handle(event, now=0.0)
+    async for event in data_events(client, asked):
         engine.handle(event, now=0.0)
     while engine.counted.is_active and engine.counted.books.partial:
         engine.counted.books.go_on()

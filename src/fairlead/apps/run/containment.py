@@ -18,6 +18,7 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceFailure, AttemptCrashed, Decline, Instruction
 from fairlead.engine.reasons import SCHEDULER_ERROR
 from fairlead.kube.failures import Failures
+from fairlead.model.data_sets import NodeData
 from fairlead.model.pods import Pod
 
 log = structlog.get_logger(__name__)
@@ -209,6 +210,7 @@ _SEEN = (
     events.QueueSeen,
     events.AdvanceSeen,
     events.CountedSeen,
+    events.DataSeen,
 )
 
 _DOING = {
@@ -247,6 +249,8 @@ def _name_of(event: events.Event) -> _Name:
             about = reservation.name
         case events.CountedSeen(resource):
             about = resource.name
+        case events.DataSeen(data):
+            about = data.node if isinstance(data, NodeData) else data.key
         case events.NamespaceSeen(name) | events.NodeGone(name):
             about = name
         case _:

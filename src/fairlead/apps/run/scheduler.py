@@ -18,6 +18,7 @@ from fairlead.apps.run.claim_watches import ClaimWatches
 from fairlead.apps.run.containment import Containment
 from fairlead.apps.run.counted_measures import expose_counted_of
 from fairlead.apps.run.counted_watches import CountedWatches
+from fairlead.apps.run.data_watches import DataWatches, count_data
 from fairlead.apps.run.ended_runs import EndedRuns
 from fairlead.apps.run.extender_calls import ExtenderCalls
 from fairlead.apps.run.finished_members import FinishedMembers
@@ -119,7 +120,7 @@ _Part = (
     | Readings | FigureFeed | KubeletRejections | ReservationCare | GangWatches | GangStatusWriter
     | FinishedMembers | QueueWatches | QueueStatusWriter | EndedRuns | RunTimeStore
     | AdvanceWatches | ObjectStatusWriter[Any, Any] | OwnerReader | CountedWatches
-    | StartForecasting | ClaimWatches | DriverWatch | NamedReadingFeed | ForecastFeed
+    | StartForecasting | ClaimWatches | DataWatches | DriverWatch | NamedReadingFeed | ForecastFeed
     | ExtenderCalls
 )  # fmt: skip
 
@@ -241,6 +242,9 @@ class Scheduler:
             self._containment.supervise,
             CountedStatusWriter(writer),
             is_on=bool(profiles),
+        )
+        self._data = DataWatches(
+            client, self._feed, self._containment.supervise, is_on=count_data(profiles.values())
         )
         self._claims = ClaimWatches(
             client, self._feed, self._containment.supervise, is_on=bool(profiles)
@@ -388,6 +392,7 @@ class Scheduler:
             self._counted,
             self._counted.writer,
             self._claims,
+            self._data,
             self._drivers,
             self.usage,
             *([self._readings] if self._readings else ()),
@@ -476,7 +481,7 @@ class Scheduler:
         """Of kinds that may be served or not."""
         return (
             *self._gangs.reflectors, *self._queues.reflectors, *self._advance.reflectors,
-            *self._counted.reflectors,
+            *self._counted.reflectors, *self._data.reflectors,
             *self._claims.reflectors,
         )  # fmt: skip
 
@@ -492,6 +497,7 @@ class Scheduler:
             "reservations": self._advance.is_synced,
             "counted resources": self._counted.is_synced,
             "resource claims": self._claims.is_synced,
+            "data objects": self._data.is_synced,
         }
         return self._watches.unsynced or [what for what, synced in kinds.items() if not synced]
 
@@ -702,6 +708,8 @@ class Scheduler:
         async for _ in self._advance.retell():
             self._decided_at_s = time.monotonic()
         async for _ in self._counted.retell():
+            self._decided_at_s = time.monotonic()
+        async for _ in self._data.retell():
             self._decided_at_s = time.monotonic()
         async for _ in self._claims.retell():
             self._decided_at_s = time.monotonic()

@@ -13,6 +13,7 @@ from fairlead.kube.admission.review import BadReview, Review
 from fairlead.kube.admission.validation import problem_with
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.reply import UNREADABLE
+from fairlead.model.data_sets import DATA, read_data
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import Isolation
 from fairlead.model.pods import Pod
@@ -94,7 +95,7 @@ class AdmissionHandler:
         if problem := self.queues.problem_with_pod(pod):
             return AdmissionAnswer(review.refuse(asked, problem), "refused", in_doubt=True)
         wrong = pod.run_time.problem if pod.run_time else ""
-        warnings = (pod.misspelt, wrong, *_start_warnings(pod))
+        warnings = (pod.misspelt, wrong, *_start_warnings(pod), _data_warning(pod))
         return AdmissionAnswer(review.allow(asked, warnings=warnings), "allowed")
 
     def _checked_queue(self, asked: Review) -> AdmissionAnswer:
@@ -111,6 +112,15 @@ class AdmissionHandler:
             return None
         check_size(pod)
         return self.decode(pod)
+
+
+def _data_warning(pod: Pod) -> str:
+    """Why the data that it names is not counted; empty if it is."""
+    try:
+        read_data(pod.annotations.get(DATA, ""), pod.namespace)
+    except FairleadError as error:
+        return f"{DATA} is ignored: {error}"
+    return ""
 
 
 def _start_warnings(pod: Pod) -> tuple[str, ...]:
