@@ -661,6 +661,35 @@ def test_what_changes_between_the_turns_of_a_look_is_looked_at_again() -> None:
     assert asked.node == "n1", "n0 has one slot left"
 
 
+def test_others_are_tried_while_a_look_takes_many_turns() -> None:
+    engine = asking_nodes_one_by_one(1500)
+    show(engine, a_claim("easy"))
+    see(engine, a_pod("plain", gpus=0), a_claiming_pod("easy", "easy"))
+    bound: list[str] = []
+    turns = 0
+
+    while "p" not in bound:
+        turns += 1
+        bound += [made.pod.name for made in decide_once(engine)
+                  if isinstance(made, Prepare | Bind)]  # fmt: skip
+
+    assert turns > 20
+    assert bound[0] == "plain", "though it came later"
+
+
+def test_a_look_is_not_forgotten_for_the_answers_of_others() -> None:
+    engine = asking_nodes_one_by_one(400)
+    assert not decide_once(engine), "it is not done yet"
+    inventory, answers = engine.cluster.claims.inventory, engine.cluster.claims.answers
+    for number in range(200):
+        answers.of((ClaimUse("", f"default/{number}"),), 400)
+
+    while not decide_once(engine):
+        continue
+
+    assert inventory.gathered <= 400 * 65, "every node was asked once"
+
+
 def test_a_pod_that_goes_during_a_look_is_not_tried() -> None:
     pod = a_claiming_pod("p", "c")
     engine = asking_nodes_one_by_one(400, pod)

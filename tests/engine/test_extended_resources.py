@@ -21,6 +21,7 @@ from fairlead.model.devices import (
     DeviceForm,
     ResourceSlice,
 )
+from fairlead.model.extended import IMPLICIT
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod
 from fairlead.plugins.claim_step import ClaimStep
@@ -347,6 +348,27 @@ def test_nodes_are_looked_at_over_several_turns_before_the_first_claim_is_made()
     turns, made = turns_of(engine)
     assert step_of(made)[0].node == "n0"
     assert turns > 2
+
+
+def test_nodes_that_offer_many_different_things_are_looked_at_once() -> None:
+    """More parts of a look than answers are kept."""
+    names = [f"{IMPLICIT}c{number}" for number in range(7)]
+    nodes = []
+    for number in range(128):
+        node = a_node(f"n{number}", gpus=0)
+        offers = tuple((name, 1) for at, name in enumerate(names) if number >> at & 1)
+        nodes.append(replace(node, allocatable=(*node.allocatable, *offers)))
+    slices = (part for node in nodes for part in divided(node.name))
+    classes = (DeviceClass(f"c{number}", ()) for number in range(7))
+    engine = engine_with(*classes, *slices, nodes=tuple(nodes))
+    requests = {"requests": dict.fromkeys(names, "1")}
+    see(engine, gpu_pod(containers=[{"name": "main", "resources": requests}]))
+
+    turns, made = turns_of(engine)
+
+    number = int(step_of(made)[0].node.removeprefix("n"))
+    assert number.bit_count() >= 5, "counters are enough for two devices"
+    assert turns < 20
 
 
 def test_pods_are_looked_at_over_several_turns_when_a_class_comes_or_goes() -> None:

@@ -1,7 +1,7 @@
 """What was found out about sets of claims, by row; kept so that it is told without a search."""
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,8 @@ class ClaimAnswers:
     in_use_mark: Mark = NEVER
     #: A look that its turn ended.
     begun: BegunLook | None = None
+    #: Nodes that offer the same are looked at together, while the look at all nodes is under way.
+    parts: "dict[tuple[ClaimUse, ...], ClaimAnswers]" = field(default_factory=dict)
 
     def follow(self, changes: ChangeLog) -> None:
         """What GPUs of changed rows are used for is not known any more."""
@@ -69,10 +71,22 @@ class ClaimAnswers:
         rows = slice(None) if changed is None else [row for row in changed if row != ANYWHERE]
         self.in_use[rows] = UNKNOWN
 
+    def part(self, uses: tuple[ClaimUse, ...]) -> "ClaimAnswers":
+        """The answers of some of the nodes; to be written to."""
+        found = self.parts.get(uses)
+        if found is None:
+            found = self.parts[uses] = _unknown(len(self.codes))
+        return found
+
     def take(self, part: "ClaimAnswers", rows: Rows) -> None:
         """What was found for these rows on their own."""
         self.codes[rows], self.earliness[rows] = part.codes[rows], part.earliness[rows]
         self.in_use[rows] = UNKNOWN
+
+
+def _unknown(rows: int) -> ClaimAnswers:
+    codes = np.full(rows, UNKNOWN, dtype=np.int8)
+    return ClaimAnswers(codes, np.zeros(rows, dtype=np.int32), codes.copy())
 
 
 class KeptAnswers:
@@ -85,10 +99,14 @@ class KeptAnswers:
         """To be written to."""
         found = self._answers.get(uses)
         if found is None or len(found.codes) != rows:
-            codes = np.full(rows, UNKNOWN, dtype=np.int8)
-            found = ClaimAnswers(codes, np.zeros(rows, dtype=np.int32), codes.copy())
-            self._answers[uses] = found
+            found = self._answers[uses] = _unknown(rows)
             if len(self._answers) > _MOST_KEPT:
-                self._answers.popitem(last=False)
+                del self._answers[self._least_needed()]
         self._answers.move_to_end(uses)
         return found
+
+    def _least_needed(self) -> tuple[ClaimUse, ...]:
+        """Not of a look that is under way, if there are others: it would begin again."""
+        others = (uses for uses, found in self._answers.items()
+                  if found.begun is None and not found.parts)  # fmt: skip
+        return next(others, next(iter(self._answers)))

@@ -66,21 +66,20 @@ def _search_with(
     if use.is_leftover:
         kept.codes[rows] = LEFTOVER
         return
-    parts: list[ClaimAnswers] = []
+    under_way = {*kept.parts} if not nodes.whole else set()
     for positions, part_use in parts_of(use, nodes):
         some = nodes.at(positions)
         special = claim_of_part(part_use)
         claims = [*(claims_of(uses, state) or ()), *([special] if special else ())]
         if asked := unallocated(claims, state):
-            part = state.answers.of((*uses[:-1], part_use), nodes.all_rows)
-            parts += [part] if nodes.whole or part.begun is None else []
+            part = kept.part((*uses[:-1], part_use))
             NodeSearch(part, some, asked).run(in_part=True)
             kept.take(part, some.row_numbers)
         else:
             kept.codes[some.row_numbers] = FITS
     kept.codes[rows[unfit(use, nodes)]] = UNFIT
-    for part in parts:  # not those of a look at all nodes that is under way
-        part.begun = None
+    for key in kept.parts.keys() - under_way:  # not those of a look that is under way
+        del kept.parts[key]
 
 
 def told(uses: tuple[ClaimUse, ...], nodes: Nodes) -> AnswerCodes:

@@ -205,9 +205,11 @@ class Engine:
             entry = self.queue.pop(now=now)
         if entry is None:
             return None
-        if self.cluster.claims.are_used and not parts.claim_looks.are_done(entry.unit.pods):
-            self.queue.put_back(entry)
-            return Attempt(entry.unit, Outcome.UNFINISHED, ())
+        if self.cluster.claims.are_used:
+            ready = parts.claim_looks.ready(entry, now)
+            if ready is None:
+                return Attempt(entry.unit, Outcome.UNFINISHED, ())
+            entry = ready
         if self.cluster.reservations.unweighed:
             reserving.weigh(self.cluster)
         return self._try(entry, now)

@@ -112,7 +112,7 @@ class Parts:
         placement = Placement(profile, self.cluster) if profile else None
         self.extender_queries = ExtenderQueries(placement, self.cluster) if placement else None
         #: Devices that are looked at before units with claims are tried.
-        self.claim_looks = ClaimLooks(self.cluster, self.placements)
+        self.claim_looks = ClaimLooks(self.cluster, self.placements, self.queue)
 
     def _make_policies(self, terms: EngineTerms) -> None:
         self.requeuer = Requeuer(
