@@ -9,11 +9,13 @@ from fairlead.engine.attempts import Attempt
 from fairlead.engine.backfill.attempts import LimitedAttempts
 from fairlead.engine.backfill.limits import Limit
 from fairlead.engine.binds import Binds
+from fairlead.engine.compute_domains import keep_in_clique
 from fairlead.engine.gang_admission import AdmissionQuota, GangAdmissions
 from fairlead.engine.gang_attempts import GangAttempts
 from fairlead.engine.gang_moves import GangMoves
 from fairlead.engine.gang_outlook import GangOutlook
 from fairlead.engine.gang_parts import GangParts
+from fairlead.engine.gang_refusals import gang_of
 from fairlead.engine.gang_registry import GangRegistry
 from fairlead.engine.gang_trees import GangTrees
 from fairlead.engine.gang_trials import Filling
@@ -130,6 +132,8 @@ class Gangs:
     def attempt(self, entry: Entry, now: float, limit: Limit | None = None) -> Attempt:
         """`limit`: what the gang must leave free for planned starts."""
         is_ready = entry is self._attempts.ready_entry
+        if not is_ready:
+            keep_in_clique(gang_of(entry), self._cluster)
         attempt_ = self._attempts.attempt_ready if is_ready else self._attempts.attempt
         attempt = attempt_(entry, now, limit)
         self._registry.touch(entry.unit.key, now)
