@@ -180,3 +180,16 @@ def test_an_audit_finds_pods_that_the_rules_of_today_refuse() -> None:
 
 def test_it_keeps_the_contract_of_plugins() -> None:
     check_plugin(NodeRules())
+
+
+def test_labels_of_the_namespace_choose_nodes_and_one_that_was_not_seen_is_refused() -> None:
+    label = 'pod.namespaceLabels[?"region"].orValue("us")'
+    rule = NodeRule("where", f'node.labels[?"region"].orValue("") == {label}', ())
+    rules = placement(rule)
+    cluster = rules._cluster
+    assert not rules.view(of("new")).left.any()
+    for labels, node in (({"region": "eu"}, "large"), ({}, "small")):
+        cluster.put_namespace("new", labels)
+        verdict = rules.place(of("new"))
+        assert isinstance(verdict, Placed)
+        assert verdict.node == node

@@ -15,6 +15,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import FairleadError
+from fairlead.model.pods import Pod
 from fairlead.plugins.rules import NodeRules
 
 
@@ -40,7 +41,8 @@ async def breaches(options: RunOptions) -> list[Breach]:
         await client.close()
     for problem in await put_figures_once(engine, planned):
         sys.stderr.write(f"not known: {problem}\n")
-    return sorted(broken(engine.cluster, rules), key=lambda each: (each.pod, each.why))
+    found = [*broken(engine.cluster, rules), *shared_by_tenants(engine.cluster)]
+    return sorted(found, key=lambda each: (each.pod, each.why))
 
 
 def _rules(planned: RunPlan) -> NodeRules:
@@ -48,7 +50,27 @@ def _rules(planned: RunPlan) -> NodeRules:
         for rule in profile.filters:
             if isinstance(rule, NodeRules) and rule.rules:
                 return rule
-    raise FairleadError("the configuration has no rules; pass it with --config")
+    if planned.tenants is not None:
+        return NodeRules()
+    raise FairleadError("the configuration has no rules and no tenants; pass it with --config")
+
+
+def shared_by_tenants(cluster: Cluster) -> Iterator[Breach]:
+    """Pods that share a GPU with pods of another tenant."""
+    tenancy = cluster.columns.devices.tenancy
+    if tenancy is None:
+        return
+    on: dict[tuple[str, str], list[Pod]] = {}
+    for held in cluster.holdings.values():
+        for use in held.grant.uses if held.grant else ():
+            if use.uuid and (tenancy.terms.slices or not use.slices):
+                on.setdefault((held.node, use.uuid), []).append(held.pod)
+    for (node, gpu), pods in on.items():
+        tenants = sorted({tenancy.of(pod.namespace) or "(none)" for pod in pods})
+        if len(tenants) > 1:
+            why = f"GPU {gpu} has pods of the tenants {', '.join(tenants)}"
+            for pod in pods:
+                yield Breach(pod.key, node, pod.scheduler, why)
 
 
 def broken(cluster: Cluster, rules: NodeRules) -> Iterator[Breach]:

@@ -145,7 +145,9 @@ class Cluster:
         self, pod: Pod, pod_keys: tuple[str, ...] = (), pod_fields: int = 0
     ) -> PodRequest:
         """What rules see of the pod; pods with equal requests get equal answers."""
-        pods = self.columns.pods
+        pods, tenancy = self.columns.pods, self.columns.devices.tenancy
+        if tenancy is not None and tenancy.concerns(pod.request):
+            pod = replace(pod, request=tenancy.request(pod.request, pod.namespace))
         if not pod_fields:
             return pod.request_with(pod_keys, pods.keys_of_anti_affinity)
         seen = (
@@ -423,8 +425,9 @@ class Cluster:
         self.topology.see(node)
         for uid in self._on_node.get(node.name, ()):
             self._occupy(row, self.holdings[uid], +1)
+        devices = self.columns.devices
         for kept in self.releasing.on(node.name):
-            self.columns.devices.occupy(row, kept.holder, kept.grant)
+            devices.occupy(row, kept.holder, kept.grant, kept.pod.namespace)
         claim_gpus.charge(self, node.name)
         self._count_tenants_on(node.name)
         if self.counted is not None:
@@ -489,7 +492,7 @@ class Cluster:
         held.shared = (*held.shared, (holder, grant))
         row = self.row_of.get(held.node)
         if row is not None:
-            self.columns.devices.occupy(row, holder, grant)
+            self.columns.devices.occupy(row, holder, grant, held.pod.namespace)
             self.changes.add(row, Aspect.DEVICES)
 
     def lost_gpu(self, held: Holding) -> str:
@@ -566,7 +569,7 @@ class Cluster:
         known = self.columns.devices.slots_of(row)
         if any(use.uuid in known for use in held.grant.uses):
             kept = self.releasing.put(held.pod, held.node, held.grant, now_s)
-            self.columns.devices.occupy(row, kept.holder, kept.grant)
+            self.columns.devices.occupy(row, kept.holder, kept.grant, held.pod.namespace)
             self.changes.add(row, Aspect.DEVICES)
 
     def release(self, uid: str) -> None:
@@ -585,11 +588,20 @@ class Cluster:
         found |= self.claim_gpus.charged.get(node, {})
         return found | {kept.holder: kept.grant for kept in self.releasing.on(node)}
 
-    def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """A namespace was seen, or (None) is gone."""
+    def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
+        """A namespace was seen, or (None) is gone. Whether it has another tenant than before."""
         if self.columns.pods.put_namespace(name, labels):
             self.changes.start_over()
-            self.improved.add(Aspect.PODS)
+            self.improved.add(Aspect.PODS | Aspect.LABELS)
+        devices = self.columns.devices
+        tenancy = devices.tenancy
+        if tenancy is None or not tenancy.put_namespace(name, labels):
+            return False
+        for row in tenancy.rows_of(name):
+            devices.mark_tenants(row)
+            self.changes.add(row, Aspect.DEVICES)
+        self.improved.add(Aspect.DEVICES)
+        return True
 
     def count_tenants(self, tenant_of: TenantOf, on_change: OnChange | None = None) -> Tenants:
         """Counts by tenant what is held, from now on."""
@@ -693,9 +705,9 @@ class Cluster:
         devices, own = self.columns.devices, pod_holder(held.pod.uid)
         if sign > 0:
             if held.grant:
-                devices.occupy(row, own, held.grant)
+                devices.occupy(row, own, held.grant, held.pod.namespace)
             for holder, grant in held.shared:
-                devices.occupy(row, holder, grant)
+                devices.occupy(row, holder, grant, held.pod.namespace)
         else:
             if held.grant:
                 devices.release(row, own)

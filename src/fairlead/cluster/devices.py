@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead.cluster.arrays import NodeMask, PerNode
+from fairlead.cluster.gpu_tenants import NO_TENANT, GpuTenants
 from fairlead.cluster.interned import Interned
 from fairlead.cluster.load import Load
 from fairlead.cluster.model_match import ModelMatch
@@ -47,6 +48,7 @@ _FILLERS = {
     "there": False, "model": -1, "memory": 0, "milli_free": 0, "memory_free": 0, "users": 0,
     "wholes": 0, "geometry": -1, "slices_used": 0, "sharers": 0, "first_fit_memory": 0, "room": 0,
     "unused": False, "shared": False, "cut_freely": False, "mps_limit": 0, "mps_users": 0,
+    "tenant": NO_TENANT,
 }  # fmt: skip
 #: A bit that no dialect has.
 _NO_DIALECT = 63
@@ -80,6 +82,9 @@ class Devices:
         self.mps_users: Gpus = np.zeros(shape, dtype=np.int64)
         #: Whether there ever was one of either, on any row.
         self.ever_mps = False
+        #: Tenants that do not share GPUs, and whose pods each GPU has; None: all share.
+        self.tenancy: GpuTenants | None = None
+        self.tenant: Gpus = np.full(shape, NO_TENANT, dtype=np.int64)
         #: As a first-fit device plugin counts.
         self.first_fit_memory: Gpus = np.zeros(shape, dtype=np.int64)
         #: GPUs in order that are not cut into slices: unused ones, and those that
@@ -143,6 +148,8 @@ class Devices:
         self._drop_codes(old)  # last, so that what stays keeps its number
         for grant in grants.values():
             self._charge(row, grant, +1)
+        if self.tenancy is not None:
+            self.mark_tenants(row)
         return True
 
     def clear_row(self, row: int) -> None:
@@ -150,6 +157,8 @@ class Devices:
         self._blank(row)
         self._drop_codes(old)
         self.kinds[row] = 0
+        if self.tenancy is not None:
+            self.tenancy.clear_row(row, self._grants.get(row, ()))
         self._grants.pop(row, None)
         self._references.pop(row, None)
 
@@ -293,7 +302,7 @@ class Devices:
 
     # -- holders -----------------------------------------------------------------------------
 
-    def occupy(self, row: int, holder: Holder, grant: Grant) -> None:
+    def occupy(self, row: int, holder: Holder, grant: Grant, namespace: str = "") -> None:
         """Something refers to the holder. With the first reference its grant is taken."""
         grants = self._grants.setdefault(row, {})
         if holder in grants:
@@ -302,6 +311,9 @@ class Devices:
         grants[holder] = grant
         self.kinds[row, kind_of(grant)] += 1
         self._charge(row, grant, +1)
+        if self.tenancy is not None:
+            self.tenancy.came(row, holder, namespace)
+            self.mark_tenants(row)
 
     def release(self, row: int, holder: Holder) -> None:
         """A reference is gone. With the last one its grant is free."""
@@ -312,8 +324,19 @@ class Devices:
         if grant is not None:
             self.kinds[row, kind_of(grant)] -= 1
             self._charge(row, grant, -1)
+            if self.tenancy is not None:
+                self.tenancy.left(row, holder)
+                self.mark_tenants(row)
             if not grants:
                 del self._grants[row]
+
+    def mark_tenants(self, row: int) -> None:
+        """Whose pods the GPUs of the row have."""
+        assert self.tenancy is not None
+        self.tenant[row] = NO_TENANT
+        slot_of, grants = self._slot_of.get(row, {}), self._grants.get(row, {})
+        for slot, code in self.tenancy.codes_on(row, slot_of, grants).items():
+            self.tenant[row, slot] = code
 
     def _drop_reference(self, row: int, holder: Holder) -> bool:
         """Whether there was one beyond the first."""

@@ -11,6 +11,7 @@ import numpy as np
 from fairlead.cluster import link_topology
 from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode, RowPick, sealed
 from fairlead.cluster.devices import Devices, GpuMask, Gpus
+from fairlead.cluster.gpu_tenants import NO_TENANT
 from fairlead.model.gpus import PLAIN, WHOLE, GpuRequest, Isolation, MigProfile, Overcommit
 from fairlead.model.sizes import remembered
 
@@ -122,7 +123,22 @@ class GpuRows:
             fits = fits & self._predicted(ask)
         if ask.particular:
             fits = fits & self.wanted(ask)
+        if ask.tenant is not None:
+            fits = fits & self.of_tenant(ask)
         return fits
+
+    def of_tenant(self, ask: GpuRequest) -> GpuMask:
+        """GPUs without pods of other tenants, where that matters to the ask."""
+        tenancy, found = self._devices.tenancy, self._devices.tenant[self._pick]
+        if tenancy is None or ask.tenant is None or (ask.sliced and not tenancy.terms.slices):
+            return np.ones_like(found, dtype=np.bool_)
+        mine: GpuMask = (found == NO_TENANT) | (found == tenancy.code(ask.tenant))
+        return mine
+
+    def tenant_on(self, slot: int) -> str:
+        """Whose pods a GPU of the first node has, in words."""
+        tenancy, code = self._devices.tenancy, int(self._devices.tenant[self._pick][0, slot])
+        return tenancy.name(code) if tenancy else ""
 
     def milli_open(self, ask: GpuRequest, *, if_quiet: bool = False) -> Gpus:
         """Thousandths of each GPU that such an ask may have; or could, if all were quiet."""

@@ -51,6 +51,10 @@ class Nodes:
         """Of a single node."""
         return self._pick.start if isinstance(self._pick, slice) else int(self._pick[0])
 
+    def namespace_labels(self, namespace: str) -> Mapping[str, str] | None:
+        """None: it was not seen."""
+        return self._columns.pods.namespace_labels(namespace)
+
     @property
     def behaviour(self) -> Behaviour:
         """What kube-scheduler of the cluster's version does where others do otherwise."""

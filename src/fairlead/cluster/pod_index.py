@@ -241,6 +241,9 @@ class PodIndex:
         for holders in self._holders.values():
             holders.grow(rows)
 
+    def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        return self._namespaces.get(name)
+
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
         """Whether the labels of the namespace changed."""
         if labels is None:

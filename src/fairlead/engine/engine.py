@@ -27,6 +27,7 @@ from fairlead.engine.run_times import RunTimes
 from fairlead.model.backfill import NO_BACKFILL, BackfillMode, BackfillTerms
 from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
 from fairlead.model.gangs import GangSpec, Membership
+from fairlead.model.gpu_tenants import TenantTerms
 from fairlead.model.http_extenders import ExtenderTerms
 from fairlead.model.pods import Pod
 from fairlead.model.prices import Basis
@@ -68,6 +69,7 @@ class Engine:
         retries: RetryTimes = AS_KUBE_SCHEDULER,
         backfill: BackfillTerms = NO_BACKFILL,
         extenders: Sequence[ExtenderTerms] = (),
+        tenants: TenantTerms | None = None,
     ) -> None:
         """`extender_profile` answers an extender's queries about pods that no profile serves.
 
@@ -78,6 +80,7 @@ class Engine:
         that others can start. `retries`: when refused units are tried again without a change.
         `backfill`: whether starts of waiting units are planned, and others must not delay them.
         `extenders`: which HTTP extenders are asked about pods.
+        `tenants`: whose pods do not share GPUs; None: all may.
         """
         #: The time of day, in seconds since 1970, minus `now`; the driver sets it.
         self.wall_offset_s = 0.0
@@ -95,6 +98,7 @@ class Engine:
             retries,
             backfill,
             extenders,
+            tenants,
         )
         self._kept = kept = EngineMemory(run_times, MoveAllowance(consolidation), reserves)
         self.run_times, self.moved, self.demand = kept.run_times, kept.moved, kept.demand

@@ -120,7 +120,8 @@ def _add_objects(handlers: Handlers, parts: Parts) -> None:
         cluster.behaviour = event.behaviour
 
     def namespace_seen(event: events.NamespaceSeen, _now: float) -> None:
-        cluster.put_namespace(event.name, event.labels)
+        if cluster.put_namespace(event.name, event.labels):
+            parts.requeuer.sort_again()
         parts.queues.namespace_seen(event.name, event.queue)
 
     def selector_seen(event: events.SelectorSeen, _now: float) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.demand import Demand
+from fairlead.cluster.gpu_tenants import GpuTenants
 from fairlead.cluster.holdings import Holding
 from fairlead.engine.bind_data import BindEncoder
 from fairlead.engine.binds import Binds
@@ -35,6 +36,7 @@ from fairlead.engine.start_record import StartRecord
 from fairlead.engine.start_windows import StartWindows
 from fairlead.model.backfill import BackfillTerms
 from fairlead.model.consolidation import ConsolidationTerms
+from fairlead.model.gpu_tenants import TenantTerms
 from fairlead.model.http_extenders import ExtenderTerms
 from fairlead.model.pods import Pod
 from fairlead.model.topology import Topology
@@ -60,6 +62,7 @@ class EngineTerms:
     retries: RetryTimes
     backfill: BackfillTerms
     extenders: Sequence[ExtenderTerms]
+    tenants: TenantTerms | None
 
 
 @dataclass(slots=True, eq=False)
@@ -104,6 +107,8 @@ class Parts:
     def _make_placements(self, terms: EngineTerms) -> None:
         self.cluster = Cluster()
         self.cluster.topology.configured = terms.topology
+        if terms.tenants is not None:
+            self.cluster.columns.devices.tenancy = GpuTenants(terms.tenants)
         self.queue = SchedulingQueue(terms.order, terms.retries)
         self.placements = {
             name: Placement(profile, self.cluster) for name, profile in terms.profiles.items()

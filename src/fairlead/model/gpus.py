@@ -190,6 +190,8 @@ class GpuRequest:
     names: tuple[str, ...] = ()
     #: Its share may go beyond what a quiet GPU has.
     overcommit: Overcommit | None = None
+    #: Its pod shares GPUs with pods of this tenant only; None: with all.
+    tenant: str | None = None
     #: A scheduling map has chosen the node and the GPUs already.
     map_slot: MapSlot | None = None
     #: How a share is kept apart from others; None: as the profile says.

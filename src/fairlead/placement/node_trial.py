@@ -155,7 +155,7 @@ class NodeTrial:
 
     def _expected_grant(self, pod: Pod, row: int, draft: Draft) -> Grant | None:
         """The GPUs that a pod will get there: free ones, or those of pods that make room."""
-        ask = self._profile.chosen_gpus(pod.request.gpu_request)
+        ask = self._profile.chosen_gpus(self._cluster.request_of(pod).gpu_request)
         if ask is None:
             return None
         node = self._cluster.node_at(row).name

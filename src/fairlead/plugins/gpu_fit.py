@@ -48,6 +48,7 @@ DIVIDED = "node(s) had only GPUs divided into MIG slices"
 NO_MPS = "node(s) had no GPU with a healthy MPS daemon"
 ONLY_MPS = "node(s) serve shares with MPS only"
 NO_CLIENT = "node(s) had no GPU with a free MPS client"
+OTHER_TENANT = "node(s) had only GPUs with pods of other tenants"
 MIXED = "node(s) had only GPUs with shares of another isolation"
 
 
@@ -165,6 +166,8 @@ def _missing(ask: GpuRequest, nodes: Nodes) -> Iterable[tuple[str, NodeMask, boo
     yield NO_MODEL, np.where(gpus.known(), few, ~gpus.of_kind(ask)), False
     # Only where there is room: on a full node a pod may have to leave.
     yield BUSY, gpus.busy(ask) & gpus.hold_enough(ask), False
+    if ask.tenant is not None:
+        yield OTHER_TENANT, gpus.hold_enough(replace(ask, tenant=None)), True
     if ask.sliced:
         served = wanted & gpus.cut_for(ask)
         uncut = np.where(served, gpus.room_for(ask, emptied=True), 0)
@@ -254,6 +257,8 @@ def _detail(ask: GpuRequest, node: Nodes) -> str:
     wanted = there & gpus.wanted(ask)[0]
     if not wanted.any():
         return f"requested {_kinds(ask)}, none of {total} is"
+    if ask.tenant is not None and gpus.hold_enough(replace(ask, tenant=None))[0]:
+        return "its GPUs with room have pods of other tenants"
     if ask.sliced:
         served = wanted & gpus.cut_for(ask)[0]
         room = int(gpus.room_for(ask)[0][served].sum())

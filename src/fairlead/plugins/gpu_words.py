@@ -151,6 +151,8 @@ def _missing(ask: GpuRequest, node: Nodes, slot: int, gpu: Gpu) -> str:
         return "unhealthy"
     if not gpus.wanted(ask)[0, slot]:
         return "not of the requested kind"
+    if ask.tenant is not None and not gpus.of_tenant(ask)[0, slot]:
+        return f"has pods of {gpus.tenant_on(slot)}"
     if ask.sliced:
         return _missing_slice(ask, gpus, slot, gpu)
     if gpus.wholes()[0, slot]:

@@ -1,6 +1,6 @@
 """Expressions over a node, its GPUs and a pod, and the values that they see."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -44,7 +44,12 @@ RULES = Environment(
             "healthy": BOOL,
             "readings": map_of(STRING, DOUBLE),
         },
-        _POD.name: {"namespace": STRING, "requests": map_of(STRING, INT), "gpus": INT},
+        _POD.name: {
+            "namespace": STRING,
+            "namespaceLabels": _STRINGS,
+            "requests": map_of(STRING, INT),
+            "gpus": INT,
+        },
     },
 )
 
@@ -97,9 +102,11 @@ def gpu_values(inventory: Inventory | None, readings: SeenReadings) -> Value:
     ]
 
 
-def pod_value(request: PodRequest) -> Value:
+def pod_value(request: PodRequest, namespace_labels: Mapping[str, str] | None) -> Value:
+    """Without labels of a namespace that was not seen yet: a rule that reads them refuses."""
     asked = request.gpu_request
-    return {
+    labels = {} if namespace_labels is None else {"namespaceLabels": dict(namespace_labels)}
+    return labels | {
         "namespace": request.namespace,
         "requests": dict(request.resources),
         "gpus": asked.gpus if asked else request.amount(GPU),

@@ -120,7 +120,7 @@ def _values(request: PodRequest, nodes: Nodes) -> Iterator[tuple[object, ...] | 
     """For each node; None where there is none."""
     from fairlead.plugins.rule_expressions import gpu_values, node_value, pod_value
 
-    pod = pod_value(request)
+    pod = pod_value(request, nodes.namespace_labels(request.namespace))
     for node, inventory in zip(nodes.objects(), nodes.listed_gpus(), strict=True):
         yield (
             (node_value(node, nodes.seen_readings), gpu_values(inventory, nodes.seen_readings), pod)

@@ -35,6 +35,7 @@ from fairlead.apps.config.queues_config import QueuesConfig
 from fairlead.apps.config.readings_config import ReadingConfig, check_plugins, ruled_by
 from fairlead.apps.config.rules_config import RuleConfig
 from fairlead.apps.config.telemetry_config import TelemetryConfig
+from fairlead.apps.config.tenants_config import TenantsConfig
 from fairlead.apps.config.topology_config import TopologyConfig
 from fairlead.model.errors import ConfigError
 from fairlead.model.gpus import Isolation
@@ -144,6 +145,7 @@ class Config(_Strict):
     rules: list[RuleConfig] = msgspec.field(default_factory=list)
     readings: list[ReadingConfig] = msgspec.field(default_factory=list)
     extenders: list[Extender] = msgspec.field(default_factory=list)
+    tenants: TenantsConfig | None = None
     #: Whether pods may have rules of their own.
     user_rules: bool = False
 

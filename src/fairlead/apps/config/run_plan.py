@@ -27,6 +27,7 @@ from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.consolidation import ConsolidationTerms
 from fairlead.model.errors import ConfigError
+from fairlead.model.gpu_tenants import TenantTerms
 from fairlead.model.http_extenders import ExtenderTerms
 from fairlead.model.node_requests import RequestTerms
 from fairlead.model.service_classes import ServiceClass
@@ -92,6 +93,8 @@ class RunPlan:
     readings: Sequence[ReadingPlan] = ()
     #: Where to learn which hours are cheap, or have little carbon.
     forecasts: Sequence[ForecastPlan] = ()
+    #: Whose pods do not share GPUs; None: all may.
+    tenants: TenantTerms | None = None
     #: HTTP extenders that are asked about pods.
     extenders: Sequence[ExtenderPlan] = ()
     #: How long units of a kind may wait.
@@ -150,6 +153,7 @@ def plan(options: RunOptions) -> RunPlan:
         currency=config.goals.currency,
         readings=reading_plans(config.readings),
         forecasts=forecast_plans(config.goals.forecasts, base, config.goals.currency),
+        tenants=config.tenants.terms() if config.tenants else None,
         extenders=checked_extenders(config.extenders),
         service_classes=service_classes(config.goals.classes),
         decision_log=config.decision_log.plan(options.decision_log, options.decision_log_size),

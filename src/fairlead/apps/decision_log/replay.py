@@ -100,6 +100,7 @@ def engine_of(header: LogHeader, prepared: RunPlan, encoder: DialectEncoder) -> 
         consolidation=prepared.consolidation,
         backfill=prepared.backfill,
         extenders=prepared.extender_terms,
+        tenants=prepared.tenants,
     )
     engine.keeps_records = header.keeps_records
     return engine

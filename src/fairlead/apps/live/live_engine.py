@@ -44,7 +44,11 @@ async def live_engine(
 ) -> Engine:
     """One that decides by the plan. What only profiles read that are not asked is not listed."""
     engine = Engine(
-        planned.profiles, topology=planned.topology, reserves=True, backfill=planned.backfill
+        planned.profiles,
+        topology=planned.topology,
+        reserves=True,
+        backfill=planned.backfill,
+        tenants=planned.tenants,
     )
     engine.wall_offset_s = time.time()  # it is fed at time 0
     if planned.service_classes:

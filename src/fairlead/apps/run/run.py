@@ -61,6 +61,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         forecasts=prepared.forecasts,
         extenders=prepared.extenders,
         service_classes=prepared.service_classes,
+        tenants=prepared.tenants,
         decisions=_decisions(options, prepared, elects=terms is not None),
         on_server=prepared.meet,
     )

@@ -81,6 +81,7 @@ from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
+from fairlead.model.gpu_tenants import TenantTerms
 from fairlead.model.http_extenders import ExtenderAnswer
 from fairlead.model.node_requests import RequestTerms
 from fairlead.model.pods import Pod, PodField
@@ -146,6 +147,7 @@ class Scheduler:
         forecasts: Sequence[ForecastPlan] = (),
         extenders: Sequence[ExtenderPlan] = (),
         service_classes: tuple[ServiceClass, ...] = (),
+        tenants: TenantTerms | None = None,
         gang_dialects: GangDialects = ALL,
         node_requests: RequestTerms | None = None,
         queue_dialects: QueueDialects = ALL_QUEUES,
@@ -163,7 +165,7 @@ class Scheduler:
         `sources` tell what GPUs do, a standby as well: it decides by that from the first pod on.
         `figures` tell what nodes cost, draw and emit, `readings` what else the file names,
         `forecasts` which hours are cheap, `service_classes` how long units may wait.
-        `extenders` are asked over HTTP about pods.
+        `extenders` are asked over HTTP about pods. Pods of different `tenants` share no GPU.
         With `reservations` shares are also assigned on nodes with NVIDIA's device plugin.
         `gang_dialects` say which pods belong together; not where another scheduler decides.
         `node_requests` say how nodes are requested for gangs that lack them.
@@ -190,6 +192,7 @@ class Scheduler:
             consolidation=consolidation,
             backfill=backfill,
             extenders=[each.terms for each in extenders],
+            tenants=tenants,
         )
         self._extenders = (
             ExtenderCalls(extenders, client, self._feed, metrics) if extenders else None

@@ -79,6 +79,7 @@ def _engine(
         planned.profiles,
         order=order,
         topology=planned.topology,
+        tenants=planned.tenants,
         reserves=True,
         retries=ONLY_ON_CHANGE,
         backfill=policy.backfill if policy else planned.backfill,

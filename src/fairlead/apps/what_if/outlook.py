@@ -93,6 +93,7 @@ def _engine(events: Iterable[Event], planned: RunPlan, wall_s: float) -> Engine:
     engine = Engine(
         planned.profiles,
         topology=planned.topology,
+        tenants=planned.tenants,
         reserves=True,
         retries=ONLY_ON_CHANGE,
         backfill=planned.backfill,
