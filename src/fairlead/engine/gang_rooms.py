@@ -134,8 +134,7 @@ class GangRooms:
             return RoomOutcome(None, why)
 
         def place(_: Trial) -> Placed | None:
-            verdict = placement.place(pod, evicts=False)
-            return verdict if isinstance(verdict, Placed) else None
+            return placement.find(pod)
 
         def search() -> RoomSearch[Placed]:
             kind = PodKind(placement.request(pod), 1, placement.reachable(pod))

@@ -18,12 +18,12 @@ from fairlead.engine.backfill.attempts import LimitedAttempts
 from fairlead.engine.backfill.ends import Ends, KnowsRunTimes
 from fairlead.engine.backfill.futures import Plan
 from fairlead.engine.backfill.limits import (
+    DELAYS,
+    OUTLASTS,
     PLANNED,
+    RESERVED,
     Limit,
     Limits,
-    delay_refusal,
-    outlast_refusal,
-    reserved_refusal,
 )
 from fairlead.engine.backfill.overruns import Overruns
 from fairlead.engine.backfill.plan_book import PlanBook
@@ -267,7 +267,8 @@ class Plans:
         limit = self._limit(entry, end_s, now, all_others=True)
         if limit is not None and own.start_s <= now:
             limit.own_rows, limit.own_places = self._cluster.nodes.named(own.on), own.places
-            limit.least = self._limit(entry, end_s, now) or self._limits.of((), limit.refusal, None)
+            nothing = Limit(self._cluster, (), limit.says, limit.start_s)
+            limit.least = self._limit(entry, end_s, now) or nothing
         return limit
 
     def _limit(
@@ -279,19 +280,21 @@ class Plans:
         closed = self.advance.closed(unit, now, end_s) if self.advance else None
         if not plans and closed is None:
             return None
-        rows = None if closed is None else closed[0]
+        rows = None if closed is None else ~closed[0]
         if not plans:
-            return self._limits.of((), reserved_refusal(closed[1] if closed else 0.0), rows)
+            return Limit(self._cluster, (), RESERVED, closed[1] if closed else 0.0, rows)
         first_s = self._utc_s(min(plan.start_s for plan, _ in plans))
-        if not self._may_outlast(unit, end_s - now, [plan for plan, _ in plans], now):
-            return self._limits.of(plans, outlast_refusal(first_s), rows, forbids=True)
-        return self._limits.of(plans, delay_refusal(first_s), rows)
+        if self._may_outlast(unit, end_s - now, [plan for plan, _ in plans], now):
+            return Limit(self._cluster, plans, DELAYS, first_s, rows)
+        return Limit(self._cluster, plans, OUTLASTS, first_s, rows, forbids=True)
 
     def _hindered(
         self, entry: Entry, end_s: float, *, all_others: bool
     ) -> list[tuple[Plan, Sequence[Plan]]]:
         """Plans of units before it that it could delay, each with all of units before it."""
         unit = entry.unit
+        if all(end_s <= plan.latest_s for plan in self._book):
+            return []
         respected = [
             plan
             for plan in self._book

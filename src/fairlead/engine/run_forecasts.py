@@ -1,8 +1,10 @@
 """A forecast from several records of runs, the better and more specific ones counting for more."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, repeat
 
 from fairlead.engine.run_record import RunRecord
 
@@ -44,17 +46,8 @@ def _mixed(records: Sequence[RunRecord]) -> tuple[float, float, float]:
     weighed: list[tuple[float, float]] = []
     for number, record in enumerate(records):
         weight = _LESS_SPECIFIC**number / record.mean_error**2 / len(record)
-        weighed += ((value, weight) for value in record.sorted)
+        weighed += zip(record.sorted, repeat(weight))
     weighed.sort()
-    total = sum(weight for _, weight in weighed)
-    low, middle, high = (_quantile(weighed, share * total) for share in SHARES)
+    reached = list(accumulate(weight for _, weight in weighed))
+    low, middle, high = (weighed[bisect_left(reached, share * reached[-1])][0] for share in SHARES)
     return low, middle, high
-
-
-def _quantile(weighed: Sequence[tuple[float, float]], wanted: float) -> float:
-    reached = 0.0
-    for value, weight in weighed:
-        reached += weight
-        if reached >= wanted:
-            return value
-    return weighed[-1][0]

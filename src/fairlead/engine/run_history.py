@@ -18,7 +18,7 @@ from fairlead.model.unit_kinds import (
 #: Kinds that are kept, in all and of one namespace.
 MOST_KINDS = 2048
 MOST_OF_NAMESPACE = 256
-#: Forecasts that are kept until something is learned.
+#: Forecasts, and factors of declared run times, that are kept until something is learned.
 MOST_FORECASTS = 1024
 #: Shorter runs are mistakes and tests.
 SHORTEST_S = 60.0
@@ -29,6 +29,8 @@ ENOUGH_DECLARED = 3
 _MOST_RATIO = 1e6
 
 _Records = OrderedDict[bytes, RunRecord]
+#: What declared run times have come to, as factors: at least, half of them, at most.
+Ratios = tuple[float, float, float]
 
 
 class RunHistory:
@@ -38,6 +40,7 @@ class RunHistory:
         self._spaces: dict[bytes, _Records] = {}
         self._count = 0
         self._forecasts: dict[UnitKind, RunForecast | None] = {}
+        self._ratios: dict[UnitKind, Ratios | None] = {}
         #: Grows with each change.
         self.version = 0
 
@@ -85,8 +88,18 @@ class RunHistory:
                 return record.quantile(0.5, ran_s)
         return None
 
-    def ratios(self, kind: UnitKind) -> tuple[float, float, float] | None:
+    def ratios(self, kind: UnitKind) -> Ratios | None:
         """What declared run times have come to, as factors: a range of 8 in 10; None: unknown."""
+        try:
+            return self._ratios[kind]
+        except KeyError:
+            pass
+        if len(self._ratios) >= MOST_FORECASTS:
+            self._ratios.clear()
+        made = self._ratios[kind] = self._ratios_of(kind)
+        return made
+
+    def _ratios_of(self, kind: UnitKind) -> Ratios | None:
         for level, key in zip(DECLARED_LEVELS, declared_keys(kind), strict=True):
             record = self._find(_space(kind, level), key)
             if record is not None and len(record) >= ENOUGH_DECLARED:
@@ -106,6 +119,7 @@ class RunHistory:
             records.move_to_end(key)
         self.version += 1
         self._forecasts.clear()
+        self._ratios.clear()
         return found
 
     def _judge(self, kind: UnitKind, ran_s: float) -> None:

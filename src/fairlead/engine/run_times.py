@@ -62,6 +62,11 @@ class RunTimes:
         found = self.expectation(unit)
         return None if found is None else found.expected_s
 
+    def bound_s(self, unit: Unit) -> float | None:
+        """The bound that all of its pods have; None: some have none, or they differ."""
+        bounds = {self._declared(pod).bound_s for pod in unit.pods}
+        return bounds.pop() if len(bounds) == 1 else None
+
     def of_pod(self, pod: Pod) -> RunTime | None:
         """What one pod takes; None: nothing is known."""
         found = self._expectation(pod)

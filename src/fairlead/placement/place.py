@@ -85,45 +85,57 @@ class Placement:
         Raises PluginFault, which names the plugin, its file and its line, if one fails.
         """
         try:
-            if self._cluster.planned_places:
-                within = self._as_planned(pod, within)
-            if self._cluster.open_rows is not None:
-                within = self._opened(self._everywhere.rows() if within is None else within)
-            if self._cluster.counted is not None:
-                within = self._counted(pod, within)
-            terms = pod.request.capacity
-            if terms is not None and terms.prefers_spot:
-                found = self._on_spot(pod, within)
-                if found is not None:
-                    return found
-            scope = self._everywhere if within is None else Scope(self._cluster, within)
-            return self._place(pod, scope, evicts)
+            scope = self._scope(pod, within)
+            found = self._found(pod, scope)
+            return self._why_not(pod, scope, evicts) if found is None else found
         except Exception as error:
             raise fault_of(error, self.profile) from error
 
-    def _place(self, pod: Pod, scope: Scope, evicts: bool) -> Verdict:
+    def find(self, pod: Pod, within: NodeMask | None = None) -> Placed | None:
+        """The same, without victims and without the reasons of a refusal. Raises PluginFault."""
+        try:
+            return self._found(pod, self._scope(pod, within))
+        except Exception as error:
+            raise fault_of(error, self.profile) from error
+
+    def _scope(self, pod: Pod, within: NodeMask | None) -> Scope:
+        """The rows where the pod may be placed."""
+        if self._cluster.planned_places:
+            within = self._as_planned(pod, within)
+        if self._cluster.open_rows is not None:
+            within = self._opened(self._everywhere.rows() if within is None else within)
+        if self._cluster.counted is not None:
+            within = self._counted(pod, within)
+        return self._everywhere if within is None else Scope(self._cluster, within)
+
+    def _found(self, pod: Pod, scope: Scope) -> Placed | None:
+        terms = pod.request.capacity
+        if terms is not None and terms.prefers_spot and (found := self._on_spot(pod, scope)):
+            return found
+        return self._best_of(pod, scope)
+
+    def _best_of(self, pod: Pod, scope: Scope) -> Placed | None:
         view = self.view(pod)
-        if view.request.claims and not view.pre_filter_message:
+        if view.pre_filter_message:
+            return None
+        if view.request.claims:
             self._raise_failure(view, pod, scope)
-        row = NOWHERE if view.pre_filter_message else self._nominated_row(view, pod, scope)
+        row = self._nominated_row(view, pod, scope)
         if row != NOWHERE:
             return self._placed(view, row, float(_limited(view, scope, None)[row]), pod)
         totals = self._totals(view, pod, scope)
-        row = NOWHERE if view.pre_filter_message else self._best(view, totals)
-        if row == NOWHERE:
-            refused = self._refused(view, pod, scope, evicts)
-            return self._with_claims(refused, view, pod, scope) if view.request.claims else refused
-        return self._placed(view, row, float(totals[row]), pod)
+        row = self._best(view, totals)
+        return None if row == NOWHERE else self._placed(view, row, float(totals[row]), pod)
 
-    def _on_spot(self, pod: Pod, within: NodeMask | None) -> Placed | None:
+    def _why_not(self, pod: Pod, scope: Scope, evicts: bool) -> Refused:
+        view = self.view(pod)
+        refused = self._refused(view, pod, scope, evicts)
+        return self._with_claims(refused, view, pod, scope) if view.request.claims else refused
+
+    def _on_spot(self, pod: Pod, scope: Scope) -> Placed | None:
         """On spot capacity, if the pod fits there."""
-        rows: NodeMask = self._cluster.nodes.spot() & self.view(pod).left
-        if within is not None:
-            rows &= within
-        if not rows.any():
-            return None
-        found = self._place(pod, Scope(self._cluster, rows), evicts=False)
-        return found if isinstance(found, Placed) else None
+        rows: NodeMask = self._cluster.nodes.spot() & self.view(pod).left & scope.rows()
+        return self._best_of(pod, Scope(self._cluster, rows)) if rows.any() else None
 
     def _raise_failure(self, view: View, pod: Pod, scope: Scope) -> None:
         """A filter that fails on a node which the filters before it allow ends the attempt."""

@@ -95,8 +95,7 @@ class LimitedAttempts:
 
     def _placed(self, pod: Pod, placement: Placement, rows: NodeMask | None) -> Placed | None:
         with self._cluster.limited_to(rows):
-            verdict = placement.place(pod, evicts=False)
-        return None if isinstance(verdict, Refused) else verdict
+            return placement.find(pod)
 
     def _other_rows(
         self, trial: Trial, limit: Limit, pods: Sequence[Pod], now: float

@@ -29,6 +29,10 @@ class KnowsRunTimes(Protocol):
         """The same, as one number."""
         ...
 
+    def bound_s(self, unit: Unit) -> float | None:
+        """The bound that all of its pods have, whatever is expected."""
+        ...
+
     def end_s(self, pod_uid: str, *, now: float) -> RunEnd | None:
         """When a running pod ends; None if nothing is known."""
         ...
@@ -136,6 +140,9 @@ class Ends:
 
     def run_s(self, unit: Unit) -> float | None:
         """How long a waiting unit runs at most; None: for ever, as far as is known."""
+        bound_s = self._run_times.bound_s(unit)
+        if bound_s is not None:
+            return bound_s
         known = self._run_times.of(unit)
         if known is None:
             return None

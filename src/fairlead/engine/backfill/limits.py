@@ -19,6 +19,11 @@ from fairlead.queue.quota import QuotaRefusal
 #: In place of a queue: units that a planned start holds back wait for a change of the plans.
 PLANNED = "planned start"
 
+#: What is said to units that wait.
+DELAYS = "it would delay a unit before it, whose start is planned for {at}"
+OUTLASTS = "it runs for long past {at}, when a unit before it is planned to start"
+RESERVED = "it could still run when the nodes that fit it are reserved, at {at}"
+
 _ROOM = (
     Aspect.PRESENCE | Aspect.ALLOCATABLE | Aspect.USAGE | Aspect.TAINTS | Aspect.LABELS
     | Aspect.DEVICES
@@ -29,13 +34,15 @@ _ROOM = (
 class Limit:
     """What a unit that may run past planned starts must leave free."""
 
+    cluster: Cluster
     #: The plans that it could delay, each with all others that it must not delay.
     plans: Sequence[tuple[Plan, Sequence[Plan]]]
-    refusal: QuotaRefusal
+    #: What is said to a unit that waits for it, and when, in seconds since 1970, what it waits
+    #: for is to start.
+    says: str
+    start_s: float
     #: Rows that it may use whatever it delays; None: all.
     open_rows: NodeMask | None = None
-    #: Rows that no planned unit needs.
-    strict: NodeMask | None = None
     #: Whether it may not run past these planned starts wherever it is.
     forbids: bool = False
     #: Rows of its own plan, if its start has come, and its places there, where it delays none that
@@ -49,34 +56,26 @@ class Limit:
     moved: dict[Plan, Plan] = field(default_factory=dict)
 
     @property
+    def refusal(self) -> QuotaRefusal:
+        """Of a unit that it keeps waiting. Many units are asked about, and few are told."""
+        at = datetime.fromtimestamp(int(self.start_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        reserved = self.says is RESERVED
+        reason = WAITING_FOR_RESERVATION if reserved else WAITING_FOR_PLANNED_START
+        return QuotaRefusal(reason, self.says.format(at=at), _ROOM, PLANNED)
+
+    @property
+    def strict(self) -> NodeMask:
+        """Rows that no planned unit needs."""
+        nodes = self.cluster.nodes
+        planned = nodes.named(node for plan, _ in self.plans for node in plan.on)
+        found: NodeMask = ~planned if self.open_rows is None else self.open_rows & ~planned
+        return found
+
+    @property
     def key(self) -> object:
         """Units of one class with the same one get the same answer."""
         closed = None if self.open_rows is None else self.open_rows.tobytes()
         return tuple(id(plan) for plan, _ in self.plans), self.forbids, closed
-
-
-def delay_refusal(start_s: float) -> QuotaRefusal:
-    """`start_s`: in seconds since 1970."""
-    at = _written(start_s)
-    message = f"it would delay a unit before it, whose start is planned for {at}"
-    return QuotaRefusal(WAITING_FOR_PLANNED_START, message, _ROOM, PLANNED)
-
-
-def outlast_refusal(start_s: float) -> QuotaRefusal:
-    """`start_s`: in seconds since 1970."""
-    at = _written(start_s)
-    message = f"it runs for long past {at}, when a unit before it is planned to start"
-    return QuotaRefusal(WAITING_FOR_PLANNED_START, message, _ROOM, PLANNED)
-
-
-def reserved_refusal(start_s: float) -> QuotaRefusal:
-    """`start_s`: in seconds since 1970."""
-    message = f"it could still run when the nodes that fit it are reserved, at {_written(start_s)}"
-    return QuotaRefusal(WAITING_FOR_RESERVATION, message, _ROOM, PLANNED)
-
-
-def _written(at_s: float) -> str:
-    return datetime.fromtimestamp(int(at_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Limits:
@@ -87,22 +86,6 @@ class Limits:
         self._planner = planner
         self._futures = planner.futures
         self._all_plans = all_plans
-
-    def of(
-        self,
-        plans: Sequence[tuple[Plan, Sequence[Plan]]],
-        refusal: QuotaRefusal,
-        closed: NodeMask | None,
-        *,
-        forbids: bool = False,
-    ) -> Limit:
-        """`closed`: rows that the unit may not use at all."""
-        strict = self._cluster.nodes.all()
-        for plan, _ in plans:
-            strict[self._futures.rows_of(plan)] = False
-        if closed is None:
-            return Limit(plans, refusal, None, strict, forbids)
-        return Limit(plans, refusal, ~closed, strict & ~closed, forbids)
 
     def rows(
         self, trial: Trial, limit: Limit, pods: Sequence[Pod], fits: NodeMask, now: float

@@ -11,7 +11,6 @@ from fairlead.engine import reservations
 from fairlead.engine.consolidation.movable import requested_milli
 from fairlead.model.pods import Pod
 from fairlead.placement.place import Placement
-from fairlead.placement.verdicts import Placed
 
 #: Placements that are tried in all, and nodes for one pod.
 _MOST_STEPS = 100
@@ -22,15 +21,15 @@ def place_in(
     trial: Trial, pod: Pod, placement: Placement, within: NodeMask | None = None
 ) -> str:  # fmt: skip
     """Places the pod in the trial, evicting no other; its node, or nothing."""
-    verdict = placement.place(pod, within, evicts=False)
-    if not isinstance(verdict, Placed):
+    found = placement.find(pod, within)
+    if found is None:
         return ""
-    steps = placement.steps(pod, verdict.node)
-    steps += reservations.steps(verdict.node, verdict.grant)
-    trial.assume(pod, verdict.node, verdict.grant)
+    steps = placement.steps(pod, found.node)
+    steps += reservations.steps(found.node, found.grant)
+    trial.assume(pod, found.node, found.grant)
     for step in steps:
-        step.assume(trial, verdict.node)
-    return verdict.node
+        step.assume(trial, found.node)
+    return found.node
 
 
 class Packing:
