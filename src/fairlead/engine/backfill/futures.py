@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -47,6 +47,8 @@ class Plan:
     #: What others must leave to it, and its place among units that are planned together.
     rule: StartTerms = EASY_TERMS
     rank: UnitKey = ()
+    #: The state of its nodes at its start, as it was when the plan was last checked.
+    seen: dict[str, object] = field(default_factory=dict, init=False)
 
     def follow(self, before: "Plan") -> "Plan":
         """It replaces a plan for the same unit."""
@@ -111,7 +113,8 @@ def places_of(placed: Sequence[PlacedPod]) -> PlannedPlaces:
 
 def evictor_of(unit: Unit) -> Pod:
     """A pod that stands for the unit where pods are evicted for it."""
-    return replace(unit.pod, priority=unit.priority)
+    pod = unit.pod
+    return pod if pod.priority == unit.priority else replace(pod, priority=unit.priority)
 
 
 class Futures:
@@ -169,10 +172,10 @@ class Futures:
         trial.suspend_nomination(pod.uid)
         if pod.uid in self._cluster.holdings:
             return True
-        verdict = self._placements[pod.scheduler].place(pod, evicts=False)
-        if not isinstance(verdict, Placed) or not (any_gpus or verdict.grant == grant):
+        found = self._placements[pod.scheduler].find(pod)
+        if found is None or not (any_gpus or found.grant == grant):
             return False
-        trial.assume(pod, verdict.node, verdict.grant)
+        trial.assume(pod, found.node, found.grant)
         return True
 
     def state(

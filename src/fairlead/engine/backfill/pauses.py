@@ -2,6 +2,8 @@
 
 #: How many are kept.
 _MOST = 1024
+#: Until a unit is planned again for which there was no start.
+NO_PLAN_S = 30.0
 
 
 class Pauses:

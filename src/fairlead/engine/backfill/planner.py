@@ -35,7 +35,6 @@ from fairlead.model.backfill import BackfillTerms, PlannedStart
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.place import Placement
 from fairlead.placement.room_rows import FreeAmounts, PodKind, fitting_pods
-from fairlead.placement.verdicts import Placed
 from fairlead.queue.entries import Entry
 from fairlead.queue.units import Gang, Unit
 
@@ -106,7 +105,7 @@ class Planner:
         self._placements = placements
         self._beyond_quota = beyond_quota
         self.gangs = GangFills(cluster, placements, beyond_quota)
-        self._ends = ends
+        self.ends = ends
         self._terms = terms
         self.futures = Futures(cluster, placements, ends)
 
@@ -151,7 +150,7 @@ class Planner:
 
     def is_ready(self, now: float) -> bool:
         """Whether a plan takes no longer than a turn may."""
-        return self._ends.is_warm(now)
+        return self.ends.is_warm(now)
 
     def _kinds(self, unit: Unit) -> list[PodKind]:
         """What it needs at least, the largest first."""
@@ -179,7 +178,7 @@ class Planner:
         taken_of: dict[int, tuple[int, ...]] = {}
         for uid, held in self._cluster.holdings.items():
             row = row_of.get(held.node)
-            end = self._ends.of(held, now, evictor) if row is not None else None
+            end = self.ends.of(held, now, evictor) if row is not None else None
             if end is None or row is None or end.at_s > until_s:
                 continue
             key = 0 if held.grant else id(held.amounts)
@@ -258,13 +257,13 @@ class Planner:
         return Plan(entry, planned, search.order, on, places, freed, search.now, at_s)
 
     def _end_s(self, unit: Unit, start_s: float) -> float | None:
-        run_s = self._ends.run_s(unit)
+        run_s = self.ends.run_s(unit)
         return None if run_s is None else start_s + run_s
 
     def _freed(self, search: _Search, at_s: float) -> FreedRows:
         unit, freed = search.entry.unit, search.ending.freed(at_s, search.amounts.free.shape)
         return FreedRows(
-            self._cluster, self._ends, search.kinds, evictor_of(unit), at_s, freed, search.mark
+            self._cluster, self.ends, search.kinds, evictor_of(unit), at_s, freed, search.mark
         )
 
     def moved(
@@ -294,7 +293,7 @@ class Planner:
     def _on(self, plan: Plan, placed: Sequence[PlacedPod], gone: Sequence[str], now: float) -> Plan:
         holdings, nodes = self._cluster.holdings, {place.node for _, place in placed}
         basis = [holdings[uid] for uid in gone if holdings[uid].node in nodes]
-        ends = [self._ends.of(held, now, plan.evictor) for held in basis]
+        ends = [self.ends.of(held, now, plan.evictor) for held in basis]
         bounded = all(end is not None and end.bounded for end in ends)
         return plan.on_nodes(placed, tuple(held.pod.uid for held in basis), bounded=bounded)
 
@@ -410,10 +409,8 @@ class Planner:
         pod = unit.pod
         if self._beyond_quota(pod):
             return []
-        verdict = self._placements[pod.scheduler].place(pod, evicts=False)
-        if not isinstance(verdict, Placed) or self._beyond_quota(pod, verdict):
-            return []
-        return [(pod, verdict)]
+        found = self._placements[pod.scheduler].find(pod)
+        return [(pod, found)] if found and not self._beyond_quota(pod, found) else []
 
 
 def _evict(trial: Trial, uids: Sequence[str]) -> None:

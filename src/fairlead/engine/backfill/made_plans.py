@@ -1,0 +1,106 @@
+"""The plans that there are, in the order of their units, and how they are made."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.engine.backfill.futures import Plan, UnitKey
+from fairlead.engine.backfill.planner import Planner
+from fairlead.engine.backfill.ranks import UnitRanks
+from fairlead.engine.backfill.row_states import OF_PODS, RowStates
+from fairlead.engine.backfill.scopes import PlanScope, Scopes
+from fairlead.model.backfill import BackfillTerms
+from fairlead.model.errors import PluginFault
+from fairlead.queue.entries import Entry
+
+#: What planning may cost in one turn (see `Work.spent`); at least one unit is planned.
+MOST_WORK = 60_000
+
+
+@dataclass(slots=True)
+class MadePlans:
+    cluster: Cluster
+    planner: Planner
+    terms: BackfillTerms
+    scopes: Scopes
+    ranks: UnitRanks
+    states: RowStates
+    all: list[Plan] = field(default_factory=list)
+    #: Whether another unit may have to be planned.
+    is_due: bool = False
+
+    def of(self, scope: PlanScope) -> list[Plan]:
+        """Of the units that are planned together."""
+        return [plan for plan in self.all if self.scopes.of(plan.entry.unit) is scope]
+
+    def make(
+        self,
+        entry: Entry,
+        order: UnitKey,
+        now: float,
+        ahead: Sequence[Plan] | None = None,
+        *,
+        at_once: bool = False,
+    ) -> Plan | None:
+        """A plan beside those that are before it; None if there is no start."""
+        ahead = self.all if ahead is None else ahead
+        try:
+            made = self.planner.plan(entry, order, ahead, now, at_once=at_once)
+        except PluginFault:  # the attempt itself reports it
+            return None
+        if made is not None:
+            made.rule, made.rank = self.scopes.of(entry.unit).mode.rule, self.ranks.rank_of(entry)
+        return made
+
+    def keeps(self, at: int, nodes: set[str], now: float, changed: int) -> bool:
+        """Whether this plan still holds, with other GPUs of its nodes if it must.
+
+        `changed`: the aspects of these nodes that have changed.
+        """
+        plan, late_s, before = self.all[at], self.terms.resolution_s, self.all[:at]
+        if any(node not in self.cluster.row_of for node in plan.on):
+            return False
+        states = {node: self.states.of(plan, before, node, late_s, now) for node in nodes}
+        if not changed & ~OF_PODS and all(plan.seen.get(n) == s for n, s in states.items()):
+            return True
+        try:
+            made = self.planner.futures.held(plan, before, nodes, now, late_s)
+        except PluginFault:
+            return False
+        if made is not None:
+            self.all[at] = made
+            made.seen.update(states)
+        return made is not None
+
+    def make_again(self, at: int, now: float) -> None:
+        """This one, and those after it that do not hold any more."""
+        again, self.all = self.all[at:], self.all[:at]
+        work_until = self.cluster.work.spent + MOST_WORK
+        for number, plan in enumerate(again):
+            self.all.append(plan)
+            if number and self.keeps(len(self.all) - 1, set(plan.on), now, -1):
+                continue
+            self.all.pop()
+            made = self.make(plan.entry, plan.order, now)
+            if made is not None:
+                self.all.append(made.follow(plan))
+            if self.cluster.work.spent > work_until:
+                break
+        self.is_due = True
+
+    def insert(self, made: Plan, scope: PlanScope, depth: int, now: float) -> None:
+        """Those after it are planned again; of more than the depth the last ones are dropped."""
+        at = sum(plan.order < made.order for plan in self.all)
+        after = [plan.entry for plan in self.all[at:]]
+        mine = [p for p in (*self.all[:at], made) if self.scopes.of(p.entry.unit) is scope]
+        room = depth - len(mine)
+        kept = []
+        for plan in self.all[at:]:
+            own = self.scopes.of(plan.entry.unit) is scope
+            if own and room <= 0:
+                continue
+            room -= own
+            kept.append(plan)
+        self.all = [*self.all[:at], made, *kept]
+        if after and kept:
+            self.make_again(at + 1, now)
