@@ -27,6 +27,8 @@ NOT_FOR_RUN = {
     "jsonschema",
     "scipy",
 }
+#: What reads lists of a cluster once, and watches nothing.
+NOT_FOR_WHAT_IF = {"aiohttp", "cryptography", "fairlead.cel", "grpc", "prometheus_client", "scipy"}
 #: `fairlead --help` and each command load it before they know what to do.
 NOT_FOR_THE_COMMAND_LINE = NOT_FOR_RUN | {
     "aiohttp",
@@ -54,12 +56,34 @@ def loaded_by(module: str) -> set[str]:
     [
         ("fairlead.apps.run.run", NOT_FOR_RUN),
         ("fairlead.apps.cli", NOT_FOR_THE_COMMAND_LINE),
+        ("fairlead.apps.what_if.what_if", NOT_FOR_WHAT_IF),
     ],
 )
 def test_a_start_loads_only_what_it_needs(module: str, forbidden: set[str]) -> None:
     loaded = loaded_by(module)
     assert module in loaded
     assert loaded & forbidden == set()
+
+
+def test_a_command_reads_only_its_own_options() -> None:
+    """Those of all others take longer to read than most commands take."""
+    script = """
+import sys
+from fairlead.apps import cli
+
+sys.argv = ["fairlead", *sys.argv[1:]]
+try:
+    cli.main()
+finally:
+    print(len(cli.app.registered_commands))
+"""
+    run = [sys.executable, "-c", script]
+    one = subprocess.run([*run, "check-config", "--help"], capture_output=True, check=True)
+    assert one.stdout.split()[-1] == b"1"
+    assert b"check-config [OPTIONS]" in one.stdout
+    other = subprocess.run([*run, "chek-config"], capture_output=True, check=False)
+    assert b"check-config" in other.stderr
+    assert int(other.stdout) > 10
 
 
 def test_an_interrupt_while_a_command_loads_ends_it_without_a_message() -> None:

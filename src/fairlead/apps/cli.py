@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Annotated, Any
 
 import typer
+from typer.models import CommandInfo
 
 from fairlead import __version__
 from fairlead.apps.commands import inspection, logs_of_decisions, outlooks, servers, simulation
@@ -53,6 +54,7 @@ def _main(
 
 def main() -> None:
     """Errors of our own are one line on standard error, and exit status 1."""
+    app.registered_commands = _asked(sys.argv[1:])
     for command in app.registered_commands:
         command.callback = _until_interrupted(command.callback) if command.callback else None
     try:
@@ -60,6 +62,20 @@ def main() -> None:
     except FairleadError as error:
         print(f"fairlead: {error}", file=sys.stderr)
         sys.exit(1)
+
+
+def _asked(words: list[str]) -> list[CommandInfo]:
+    """The command that is asked for; all if none is, for help and for what is misspelt.
+
+    Reading the options of all of them takes longer than most commands do.
+    """
+    named = [each for each in app.registered_commands if words[:1] == [_name_of(each)]]
+    return named or app.registered_commands
+
+
+def _name_of(command: CommandInfo) -> str:
+    function = command.callback
+    return command.name or (function.__name__.replace("_", "-") if function else "")
 
 
 def _until_interrupted(command: Callable[..., Any]) -> Callable[..., Any]:

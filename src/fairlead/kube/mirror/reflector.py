@@ -12,12 +12,12 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Generic, NoReturn
+from typing import TYPE_CHECKING, Generic, NoReturn
 
 import structlog
 
 from fairlead.kube.errors import ApiError, ReplyLost
-from fairlead.kube.http.client import IDLE_TIMEOUT_S, Client, WatchStream
+from fairlead.kube.http.client import IDLE_TIMEOUT_S, Client
 from fairlead.kube.mirror import listing
 from fairlead.kube.mirror.backoff import Backoff
 from fairlead.kube.mirror.changes import Change, T
@@ -26,6 +26,9 @@ from fairlead.kube.mirror.feed import Feed, Stats
 from fairlead.kube.mirror.mirror import Snapshot
 from fairlead.kube.mirror.position import OutOfStep
 from fairlead.kube.mirror.wire import StatusError
+
+if TYPE_CHECKING:
+    from fairlead.kube.http.watch import WatchStream
 
 __all__ = ["Reflector", "Stats"]
 
@@ -298,7 +301,7 @@ class Reflector(Generic[T]):
         if self._position.is_ahead_of(newest):
             raise OutOfStep(f"the server is at revision {newest}, and was at {self.version}")
 
-    async def _follow(self, stream: WatchStream) -> None:
+    async def _follow(self, stream: "WatchStream") -> None:
         lines: list[bytes] | None = []
         if self._position.resume is None:
             lines = await self._collect(stream)
@@ -309,7 +312,7 @@ class Reflector(Generic[T]):
                 self._feed.apply(line)
             lines = await self._next_lines(stream)
 
-    async def _next_lines(self, stream: WatchStream) -> list[bytes] | None:
+    async def _next_lines(self, stream: "WatchStream") -> list[bytes] | None:
         lines = await stream.lines()
         if self._resync_reason:
             raise OutOfStep(self._resync_reason)
@@ -332,7 +335,7 @@ class Reflector(Generic[T]):
                 self._feed.add(bytes(raw), snapshot)
         await self._install(snapshot, version)
 
-    async def _collect(self, stream: WatchStream) -> list[bytes]:
+    async def _collect(self, stream: "WatchStream") -> list[bytes]:
         """Take in a streamed list; returns the lines that came after its end."""
         try:
             snapshot, version, rest = await self._streamed(stream)
@@ -344,7 +347,7 @@ class Reflector(Generic[T]):
         await self._install(snapshot, version)
         return rest
 
-    async def _streamed(self, stream: WatchStream) -> tuple[Snapshot[T], str, list[bytes]]:
+    async def _streamed(self, stream: "WatchStream") -> tuple[Snapshot[T], str, list[bytes]]:
         snapshot, size = Snapshot[T](), 0
         loop = asyncio.get_running_loop()
         try:

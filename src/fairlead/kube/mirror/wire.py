@@ -1,12 +1,14 @@
 """The JSON around the objects: watch events, list pages, refusals, and names read leniently."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from fairlead.kube.http.reply import UNREADABLE, Reply
-from fairlead.kube.http.watch import WatchStream
 from fairlead.kube.mirror.changes import Undecodable
+
+if TYPE_CHECKING:
+    from fairlead.kube.http.watch import WatchStream
 
 END_OF_INITIAL_EVENTS = "k8s.io/initial-events-end"
 _EXCERPT_BYTES = 500
@@ -114,7 +116,7 @@ class StatusError(Exception):
         self.too_new = too_new
 
     @classmethod
-    def of(cls, answer: Reply | WatchStream) -> "StatusError":
+    def of(cls, answer: "Reply | WatchStream") -> "StatusError":
         message = answer.message
         return cls(
             answer.status,
