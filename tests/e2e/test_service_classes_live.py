@@ -65,6 +65,9 @@ def test_units_of_a_class_are_counted_kept_and_explained(
 
     found = asked("goals")["classes"][0]
     assert (found["name"], found["met"], found["missed"], found["pending"]) == ("fast", 1, 0, 1)
+    rows = asked("goals", "--report")["rows"]
+    (row,) = [each for each in rows if each["name"] == f"{namespace}/quick"]
+    assert (row["kind"], row["units"], row["inTime"], row["late"]) == ("job", 1, 1, 0)
     told = asked("explain", "stuck", "-n", namespace)["serviceClass"]
     assert told["message"].startswith("service class fast: to start within 1h, by ")
     assert told["attainment"] == 1.0

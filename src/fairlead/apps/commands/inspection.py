@@ -108,14 +108,29 @@ def goals(
     scheduler_name: SchedulerName = None,
     profile: ProfileName = None,
     config: ConfigFile = None,
+    report: Annotated[
+        bool,
+        typer.Option("--report", help="Show what queues and jobs came to, by month; -o csv, too."),
+    ] = False,
+    month: Annotated[
+        str, typer.Option(help="With --report: only this month, such as 2026-11 (UTC).")
+    ] = "",
     output: Output = "text",
 ) -> None:
     """Show goals, what nodes cost, what queues and jobs use of it, and what could be saved."""
     from fairlead.apps.config.run_plan import RunOptions
     from fairlead.apps.goals import goals_command
 
-    refuse_other_outputs(output)
     options = RunOptions(kubeconfig, context, scheduler_name, profile, config)
+    if report:
+        from fairlead.apps.goals import report_view
+
+        if output != "csv":
+            refuse_other_outputs(output)
+        told = asyncio.run(goals_command.report(options, month))
+        report_view.show_report(told, output, sys.stdout)
+        return
+    refuse_other_outputs(output)
     told = asyncio.run(goals_command.goals(goals_command.GoalsOptions(options, drain)))
     goals_command.show(told, output, sys.stdout)
 

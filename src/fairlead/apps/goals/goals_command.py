@@ -8,10 +8,12 @@ from typing import Any, TextIO
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
 from fairlead.apps.goals.forecasts_told import forecasts_told
 from fairlead.apps.goals.goals_view import goals_lines
+from fairlead.apps.goals.report_view import report_rows
 from fairlead.apps.goals.service_classes import classes_told
 from fairlead.apps.goals.spending import node_groups, spending
 from fairlead.apps.live import live_cluster
 from fairlead.apps.live.figures_once import put_figures_once
+from fairlead.apps.live.learned import kept_report
 from fairlead.apps.live.live_engine import live_engine
 from fairlead.apps.run.forecast_feed import taken_once
 from fairlead.engine.consolidation.draining import FreedNode, moved_gpus
@@ -42,6 +44,18 @@ async def goals(options: GoalsOptions) -> dict[str, Any]:
     problems = await put_figures_once(engine, planned)
     told = goals_answer_of(engine, planned, problems, drain=options.drain)
     return told | {"forecasts": forecasts_told(feed, engine, time.time())}
+
+
+async def report(options: RunOptions, month: str) -> dict[str, Any]:
+    """What the scheduler has recorded by month."""
+    client = Client(load_access(options.kubeconfig, options.context))
+    try:
+        planned = plan(options)
+        book, problem = await kept_report(client, planned)
+    finally:
+        await client.close()
+    rows = report_rows(book, month)
+    return {"currency": planned.currency or "MONEY", "problem": problem, "rows": rows}
 
 
 def goals_answer_of(

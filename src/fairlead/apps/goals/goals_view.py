@@ -19,13 +19,13 @@ def goals_lines(told: Told) -> Iterator[str]:
     for problem in told["problems"]:
         yield f"problem: {problem}"
     yield ""
-    yield from _table(_nodes(told["nodes"], currency))
+    yield from column_lines(_nodes(told["nodes"], currency))
     yield ""
     for title in ("queues", "jobs"):
-        yield from _table(_spending(told["spending"][title], title[:-1].upper(), currency))
+        yield from column_lines(_spending(told["spending"][title], title[:-1].upper(), currency))
         yield ""
     if told["classes"]:
-        yield from _table(class_rows(told["classes"]))
+        yield from column_lines(class_rows(told["classes"]))
         yield ""
     if "drain" in told:
         yield from _drain(told["drain"], currency)
@@ -93,7 +93,7 @@ def _drain(freed: Sequence[Told], currency: str) -> Iterator[str]:
         yield from (f"    {move['pod']} → {move['to']}" for move in each["moves"])
 
 
-def _table(rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
+def column_lines(rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
     found = list(rows)
     widths = [max(len(row[column]) for row in found) for column in range(len(found[0]))]
     for row in found:

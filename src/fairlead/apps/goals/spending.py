@@ -10,7 +10,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.engine.engine import Engine
 from fairlead.model.capacity_types import CapacityType
 from fairlead.model.node_figures import Figure
-from fairlead.model.pods import PodRequest
+from fairlead.model.pods import Pod, PodRequest
 from fairlead.plugins.gaps import gpu_count
 from fairlead.plugins.goals_built_in import Carbon, PodCost, Watts
 
@@ -47,16 +47,14 @@ def spending(engine: Engine) -> dict[str, Any]:
     """What running pods cost, draw and emit for an hour, by queue, and by job."""
     queues: dict[str, dict[str, float]] = defaultdict(_nothing)
     jobs: dict[str, dict[str, float]] = defaultdict(_nothing)
-    counted = _Counter(engine.cluster)
+    counted = AmountCounter(engine.cluster)
     for held in engine.cluster.holdings.values():
         row = engine.cluster.row_of.get(held.node)
         if row is None:
             continue
         amounts = counted.of(held.pod.request, row)
         pod = held.pod
-        job = pod.gang.gang.partition("/")[2] if pod.gang else pod.controller
-        name = job if pod.gang else f"{pod.namespace}/{job or pod.name}"
-        for sums in (queues[engine.queues.of(pod) or "-"], jobs[name]):
+        for sums in (queues[engine.queues.of(pod) or "-"], jobs[job_of(pod)]):
             for key, amount in amounts.items():
                 sums[key] += amount
     most = sorted(jobs.items(), key=lambda item: (-item[1]["money"], item[0]))[:_MOST_JOBS]
@@ -67,8 +65,15 @@ def _nothing() -> dict[str, float]:
     return dict.fromkeys((*(key for key, _ in _COUNTED), "pods"), 0.0)
 
 
-class _Counter:
-    """Equal requests are counted once, for all nodes."""
+def job_of(pod: Pod) -> str:
+    """Its gang, its controller, or the pod itself."""
+    if pod.gang:
+        return pod.gang.gang.partition("/")[2]
+    return f"{pod.namespace}/{pod.controller or pod.name}"
+
+
+class AmountCounter:
+    """What a pod costs, draws and emits for an hour; equal requests are counted once."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._nodes: Nodes = cluster.nodes

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from fairlead.apps.config.run_plan import RunPlan
+from fairlead.apps.goals import report_book
+from fairlead.apps.goals.report_book import ReportBook
 from fairlead.engine import events, run_dumps, service_dumps, start_dumps
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.paths import in_namespace, named
@@ -19,6 +21,8 @@ from fairlead.kube.leadership.election import Terms
 SUFFIX = "-run-times"
 #: What is in it: run times, how start forecasts did, and how service classes did.
 RUNS, STARTS, SERVICE = "runs", "starts", "service"
+#: And what queues and jobs came to by month.
+REPORT = "report"
 #: Where the chart installs it.
 _NAMESPACE = "fairlead-system"
 
@@ -66,16 +70,39 @@ async def learned_events(client: Transport, planned: RunPlan) -> tuple[list[even
 
     It is looked for where the configuration has the Lease, else where the chart has it.
     """
+    found, problem = await _kept(client, planned)
+    if problem:
+        return [], problem
+    kept = [*kept_events(found)]
+    problems = [str(each) for each in kept if isinstance(each, ValueError)]
+    return [each for each in kept if not isinstance(each, ValueError)], "; ".join(problems)
+
+
+async def kept_report(client: Transport, planned: RunPlan) -> tuple[ReportBook, str]:
+    """The report that the scheduler of the cluster keeps, and why it is not known."""
+    found, problem = await _kept(client, planned)
+    try:
+        return (read_report(found) or ReportBook()), problem
+    except ValueError as error:
+        return ReportBook(), f"{REPORT}: {error}"
+
+
+def read_report(kept: Mapping[str, str]) -> ReportBook | None:
+    """None if there is none. Raises ValueError."""
+    text = kept.get(REPORT, "")[: report_book.LARGEST_DUMP * 4 // 3 + 4]
+    return report_book.load(b64decode(text, validate=True)) if text else None
+
+
+async def _kept(client: Transport, planned: RunPlan) -> tuple[Mapping[str, str], str]:
+    """The content of the ConfigMap, and why it is not known."""
     electing = planned.electing
     namespace = electing.resource_namespace or _NAMESPACE
     path = config_map_path(namespace, electing.resource_name or Terms().name)
     try:
         reply = await client.request("GET", path)
     except ApiError as error:
-        return [], str(error)
+        return {}, str(error)
     if reply.status != 200:
-        return [], reply.message
+        return {}, reply.message
     found = read_config_map(reply.body)
-    kept = [*kept_events((found and found.binary_data) or {})]
-    problems = [str(each) for each in kept if isinstance(each, ValueError)]
-    return [each for each in kept if not isinstance(each, ValueError)], "; ".join(problems)
+    return (found and found.binary_data) or {}, ""

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 import msgspec
 import structlog
 
+from fairlead.apps.goals.report_book import ReportBook
 from fairlead.apps.live.learned import (
+    REPORT,
     RUNS,
     SERVICE,
     STARTS,
@@ -20,6 +22,7 @@ from fairlead.apps.live.learned import (
     config_map_path,
     kept_events,
     read_config_map,
+    read_report,
 )
 from fairlead.engine import events, service_dumps, start_dumps
 from fairlead.engine.engine import Engine
@@ -47,13 +50,14 @@ class RunTimeStore:
         engine: Engine,
         feed: Callable[[events.Event], None],
         leads: Callable[[], bool],
+        report: ReportBook,
         *,
         every_s: float = _EVERY_S,
     ) -> None:
         self._name = terms.name + SUFFIX
         self._path = config_map_path(terms.namespace, terms.name)
         self._client, self._engine, self._feed, self._leads = client, engine, feed, leads
-        self._every_s = every_s
+        self._every_s, self._report = every_s, report
         self._problem = ""
         #: What was kept is known, or cannot be.
         self.loaded = asyncio.Event()
@@ -82,7 +86,7 @@ class RunTimeStore:
     def _version(self) -> int:
         engine = self._engine
         records = engine.run_times.history, engine.start_record, engine.service_record
-        return sum(record.version for record in records)
+        return sum(record.version for record in records) + self._report.version
 
     def _load(self, kept: Mapping[str, str]) -> None:
         for each in kept_events(kept):
@@ -94,6 +98,12 @@ class RunTimeStore:
                 )
             else:
                 self._feed(each)
+        try:
+            found = read_report(kept)
+            if found is not None:
+                self._report.take(found)
+        except ValueError as error:
+            log.warning("the report of goals cannot be read; counting again", error=str(error))
 
     async def _write(self) -> bool:
         """With the version that was read just now: a second leader is not overwritten unread."""
@@ -107,6 +117,7 @@ class RunTimeStore:
             RUNS: b64encode(engine.run_times.dump()).decode(),
             STARTS: b64encode(starts).decode(),
             **_service(engine.service_record),
+            **({REPORT: b64encode(self._report.dump()).decode()} if self._report else {}),
         }
         body = {
             "apiVersion": "v1",

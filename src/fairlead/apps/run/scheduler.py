@@ -26,6 +26,7 @@ from fairlead.apps.run.forecast_feed import ForecastFeed
 from fairlead.apps.run.forecast_measures import expose_forecasts
 from fairlead.apps.run.gang_watches import GangWatches
 from fairlead.apps.run.goal_measures import expose_figures, expose_named
+from fairlead.apps.run.goals_reporting import GoalsReporting
 from fairlead.apps.run.gpu_measures import expose
 from fairlead.apps.run.kubelet_rejections import KubeletRejections
 from fairlead.apps.run.measures import Measures
@@ -122,7 +123,7 @@ _Part = (
     | FinishedMembers | QueueWatches | QueueStatusWriter | EndedRuns | RunTimeStore
     | AdvanceWatches | ObjectStatusWriter[Any, Any] | OwnerReader | CountedWatches
     | StartForecasting | ClaimWatches | DataWatches | DriverWatch | NamedReadingFeed | ForecastFeed
-    | ExtenderCalls
+    | ExtenderCalls | GoalsReporting
 )  # fmt: skip
 
 
@@ -320,9 +321,13 @@ class Scheduler:
         self._service_classes = service_classes
         self._releases = Releases(self.engine, self._feed, metrics)
         self._rejections = KubeletRejections(client, self._feed, self._served)
+        self._reporting = GoalsReporting(self.engine, self.usage, lambda: self._has_taken_over)
         self._run_time_store = RunTimeStore(
-            writer, terms, self.engine, self._feed, lambda: self._has_taken_over
+            writer, terms, self.engine, self._feed, lambda: self._has_taken_over,
+            self._reporting.book,
         ) if terms and profiles else None  # fmt: skip
+        if self._run_time_store:
+            self._reporting.loaded = self._run_time_store.loaded
         self._ended = EndedRuns(
             client,
             self._feed,
@@ -384,7 +389,7 @@ class Scheduler:
             self._ended,
             self._owners,
             self._forecasting,
-            *([self._run_time_store] if self._run_time_store else ()),
+            *([self._run_time_store, self._reporting] if self._run_time_store else ()),
             *([self._reservations] if self._reserver else ()),
             self._gangs,
             self._gangs.writer,
@@ -562,6 +567,7 @@ class Scheduler:
             self._claim_writer.look(event.gone.key)
         self._rejections.note(event)
         self._ended.note(event)
+        self._reporting.note(event)
         self._owners.note(event)
         self.usage.note(event)
         self._on_event(event)
@@ -619,6 +625,7 @@ class Scheduler:
             case instructions.AnnounceScheduled(pod, node):
                 self._recorder.scheduled(instruction)
                 self._measures.pod_scheduled(instruction)
+                self._reporting.started(instruction)
                 log.info("bound", **self._bound(instruction))
                 if pod.uninjected and self._expects_variables:
                     self._perform(instructions.AnnounceWarning(pod, UNINJECTED, _UNINJECTED))

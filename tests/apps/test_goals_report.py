@@ -1,0 +1,152 @@
+"""The report of goals: what queues and jobs came to by month, bounded and kept."""
+
+import asyncio
+import csv
+import io
+import json
+import time
+from base64 import b64encode
+from dataclasses import replace
+
+import pytest
+
+from builders import a_node, a_pod, an_engine, see
+from consolidation_world import running
+from fairlead.apps.goals import report_book
+from fairlead.apps.goals.report_book import MOST_ROWS, OTHERS, ReportBook, ReportRow, RowKind
+from fairlead.apps.goals.report_view import report_rows, show_report
+from fairlead.apps.live.learned import read_report
+from fairlead.apps.run.goals_reporting import GoalsReporting
+from fairlead.apps.run.usage import Usage
+from fairlead.engine import events
+from fairlead.engine.engine import Engine
+from fairlead.engine.instructions import AnnounceScheduled
+from fairlead.model.node_figures import Figure, FigureList, FigureRule, SeenFigures
+from fairlead.model.service_classes import SERVICE_CLASS, ServiceClass
+from fairlead.model.start_times import StartTimes, utc
+
+NOVEMBER = 1_794_787_200.0  # 2026-11-16
+DECEMBER = NOVEMBER + 30 * 86_400.0
+
+
+def a_reporting(engine: Engine) -> GoalsReporting:
+    made = GoalsReporting(engine, Usage(engine.cluster), lambda: True)
+    made.loaded = asyncio.Event()
+    return made
+
+
+def job(reporting: GoalsReporting, name: str) -> ReportRow:
+    (found,) = [
+        row for _, kind, each, row in reporting.book.rows() if (kind, each) == ("job", name)
+    ]
+    return found
+
+
+async def test_running_pods_are_counted_from_look_to_look() -> None:
+    engine = an_engine(a_node("a", gpus=4))
+    rules = (FigureRule((), 8.0),)
+    engine.handle(
+        events.FiguresSeen(SeenFigures(Figure.PRICE, (FigureList("table", rules),))), now=0.0
+    )
+    pod = replace(running("web", 2, "a"), started=utc(NOVEMBER - 9000))
+    see(engine, pod)
+    reporting = a_reporting(engine)
+    await reporting.look(NOVEMBER)
+    await reporting.look(NOVEMBER + 1800)
+    await reporting.look(NOVEMBER + 1800)
+    found = job(reporting, "default/ReplicaSet/web")
+    assert found.gpu_s == pytest.approx(2 * (60 + 1800))
+    assert found.money == pytest.approx(4.0 * (60 + 1800) / 3600)
+    await reporting.look(NOVEMBER + 10 * 3600)
+    assert found.gpu_s == pytest.approx(2 * (60 + 1800 + 3600)), "a long gap counts as an hour"
+
+
+async def test_starts_waits_and_deadlines_are_counted_once_for_each_unit() -> None:
+    engine = an_engine(a_node("a", gpus=4))
+    engine.handle(events.ServiceClassesSeen((ServiceClass("fast", 60.0),)), now=0.0)
+    reporting = a_reporting(engine)
+    now_s = time.time()
+    due = StartTimes(now_s, deadline_s=now_s + 1000)
+    pod = replace(a_pod("p", gpus=1), annotations={SERVICE_CLASS: "fast"}, start=due)
+    for waited_s in (30.0, 500.0):
+        reporting.started(AnnounceScheduled(pod, "a", 1, time.monotonic() - waited_s))
+    reporting.started(AnnounceScheduled(a_pod("cpu"), "a", 1, time.monotonic()))
+    for _ in range(2):
+        reporting.note(events.PodSeen(replace(pod, finished=True)))
+    late = replace(a_pod("late", gpus=9), start=StartTimes(now_s, deadline_s=now_s + 10))
+    see(engine, late)
+    await reporting.look(now_s)
+    for _ in range(2):
+        await reporting.look(now_s + 20)
+    row = job(reporting, "default/p")
+    assert (row.units, row.in_time, row.late, row.deadlines_met) == (1, 1, 0, 1)
+    assert 30 <= row.wait_s < 400
+    assert job(reporting, "default/late").deadlines_missed == 1
+    assert len({name for _, _, name, _ in reporting.book.rows()}) == 3
+
+
+def test_a_book_is_kept_by_month_and_bounded() -> None:
+    book = ReportBook()
+    for number in range(3 * MOST_ROWS):
+        row = ReportRow(units=1.0, gpu_s=float(number), money=1.0)
+        book.add(NOVEMBER, "q" * 300 + str(number), "n" * 90 + str(number), row)
+    for month in range(40):
+        book.add(NOVEMBER + month * 31 * 86_400.0, "team", "job", ReportRow(units=1.0))
+    book.at_s = NOVEMBER
+    data = book.dump()
+    assert len(data) <= report_book.LARGEST_DUMP
+    again = report_book.load(data)
+    assert again.at_s == NOVEMBER
+    months = {kind: {m for m, each, _, _ in again.rows() if each is kind} for kind in RowKind}
+    assert (len(months[RowKind.QUEUE]), len(months[RowKind.JOB])) == (13, 3)
+
+
+def test_what_does_not_fit_is_added_up() -> None:
+    book = ReportBook()
+    for number in range(500):
+        book.add(NOVEMBER, f"q{number}", f"j{number}", ReportRow(gpu_s=float(number), units=1.0))
+    kept = {
+        name: row for _, kind, name, row in report_book.load(book.dump()).rows() if kind == "job"
+    }
+    assert sum(row.units for row in kept.values()) == 500
+    assert {"j499", "j404", OTHERS} <= kept.keys()
+    assert "j0" not in kept
+
+
+def test_a_new_leader_adds_to_what_was_kept() -> None:
+    old, new = ReportBook(), ReportBook()
+    for book in (old, new):
+        book.add(NOVEMBER, "team", "job", ReportRow(units=1.0))
+    old.at_s = NOVEMBER
+    new.take(report_book.load(old.dump()))
+    assert [row.units for *_, row in new.rows()] == [2.0, 2.0]
+    assert new.at_s == NOVEMBER
+
+
+@pytest.mark.parametrize("spoil", [b"", b"\x93", b"x" * 10])
+def test_a_damaged_book_is_refused(spoil: bytes) -> None:
+    with pytest.raises(ValueError, match="damaged"):
+        report_book.load(spoil)
+    book = ReportBook()
+    book.add(NOVEMBER, "team", "job", ReportRow(units=float("inf")))
+    with pytest.raises(ValueError, match="not sound"):
+        read_report({"report": b64encode(book.dump()).decode()})
+
+
+def test_as_text_json_and_csv() -> None:
+    book = ReportBook()
+    row = ReportRow(4, 240, 3, 1, 1, 1, 7200, 1800, 12.5, 3.0, 900.0)
+    book.add(NOVEMBER, "team", "=cmd()", row)
+    book.add(DECEMBER, "team", "train", row)
+    rows = report_rows(book, "2026-11")
+    told = {"currency": "EUR", "problem": "", "rows": rows}
+    out = {output: io.StringIO() for output in ("text", "json", "csv")}
+    for output, stream in out.items():
+        show_report(told, output, stream)
+    text = out["text"].getvalue()
+    assert "2026-11 QUEUE  UNITS  MEAN WAIT  IN TIME  DEADLINES MET  GPU-HOURS" in text
+    assert "1m   3 of 4         1 of 2        2.0    25 %  12.50  3.0     0.9" in text
+    assert json.loads(out["json"].getvalue()) == told
+    found = list(csv.DictReader(out["csv"].getvalue().splitlines()))
+    assert [each["name"] for each in found] == ["team", "'=cmd()"]
+    assert found[0]["money"] == "12.5"
