@@ -31,6 +31,7 @@ from hostile_cluster import (
     node_seen,
     seen,
 )
+from hostile_gangs import GANG_ENGINES, GANG_SHAPES
 from hostile_objects import ENGINES, OBJECT_SHAPES
 from hostile_volumes import VOLUME_SHAPES
 from hostile_waiting import WAITING_SHAPES
@@ -451,10 +452,11 @@ SHAPES: dict[str, Shape] = {
     **VOLUME_SHAPES,
     **CLAIM_SHAPES,
     **OBJECT_SHAPES,
+    **GANG_SHAPES,
 }
 
 
 def a_cluster_for(name: str, size: Size) -> Engine:
     """The full cluster that a shape is shown to."""
-    make = ENGINES.get(name)
+    make = (ENGINES | GANG_ENGINES).get(name)
     return a_full_cluster(size, make() if make else None)

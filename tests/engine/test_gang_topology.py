@@ -7,13 +7,23 @@ import pytest
 
 from builders import a_node, a_pod, an_engine, decide, pod_term, see, selects
 from fairlead.cluster.trial import Trial
+from fairlead.engine import gang_flights, gang_topology_trials
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import BindDone, GangSeen, NodeGone, PodGone, PodSeen
+from fairlead.engine.events import (
+    BindDone,
+    GangSeen,
+    InventorySeen,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+)
 from fairlead.engine.gang_trials import Filling, GangTrials
 from fairlead.engine.in_flight import contradictions
 from fairlead.engine.instructions import AnnounceFailure, Bind, Instruction
 from fairlead.engine.reasons import UNSCHEDULABLE, WAITING_FOR_TOPOLOGY
 from fairlead.model.gangs import GangSpec, Group, Membership, TopologyRule
+from fairlead.model.gpus import FAIRLEAD, Gpu, GpuRequest, Inventory
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import SpreadRule
 from fairlead.model.topology import Topology, TopologyLevel
@@ -286,3 +296,76 @@ def test_an_attempt_says_how_many_domains_the_gang_spans() -> None:
     attempt = engine.decide(now=1.0)
     assert attempt is not None
     assert attempt.spans == {BLOCK: 1, RACK: 2, "kubernetes.io/hostname": 3}
+
+
+# -- plans that do not work out --------------------------------------------------------------
+
+
+def a_gang_apart(engine: Engine, *rules: TopologyRule) -> None:
+    """By what is free, one node takes all of its pods; but these avoid each other."""
+    apart = pod_term("kubernetes.io/hostname", app="apart")
+    a_gang(engine, 4, *rules, labels={"app": "apart"}, anti_affinity=(apart,))
+
+
+def nodes_apart(**free: Sequence[int]) -> Engine:
+    engine = racks(**free)
+    for node in [engine.cluster.node_at(row) for row in engine.cluster.row_of.values()]:
+        named = replace(node, labels={**node.labels, "kubernetes.io/hostname": node.name})
+        engine.handle(NodeSeen(named), now=0.0)
+    return engine
+
+
+def all_made(engine: Engine) -> list[Instruction]:
+    """Of all turns until there is nothing to do."""
+    made: list[Instruction] = []
+    while (attempt := engine.decide(now=0.0)) is not None:
+        made += attempt.instructions
+    return made
+
+
+@pytest.mark.parametrize("slice_", [3, 1000])
+def test_a_rule_that_is_only_preferred_never_keeps_a_gang_waiting(
+    slice_: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gang_flights, "SLICE", slice_)
+    monkeypatch.setattr(gang_topology_trials, "_MOST_TRIED", 0)
+    engine = nodes_apart(a1=[4], b1=[1, 1], c1=[1, 1])
+    a_gang_apart(engine, PREFERRED)
+    assert len(binds(all_made(engine))) == 4
+    assert not contradictions(engine.in_flight, engine.cluster, engine.queue)
+
+
+def test_a_gang_with_patience_waits_for_one_rack_although_others_have_room() -> None:
+    engine = nodes_apart(a1=[4], b1=[1, 1], c1=[1, 1])
+    a_gang_apart(engine, replace(PREFERRED, patience_s=60.0))
+    assert not binds(all_made(engine))
+
+
+@pytest.mark.parametrize("slice_", [3, 1000])
+def test_after_a_plan_that_does_not_work_out_another_rack_is_tried(
+    slice_: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gang_flights, "SLICE", slice_)
+    engine = nodes_apart(a1=[4], b1=[1, 1, 1, 1])
+    a_gang_apart(engine, REQUIRED)
+    made = all_made(engine)
+    assert racks_of(made) == ["b1"]
+    assert len(binds(made)) == 4
+
+
+def test_a_gang_of_parts_of_gpus_is_planned_and_placed_over_several_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gang_flights, "SLICE", 10)
+    monkeypatch.setattr(gang_flights, "SLICE_WORK", 1)
+    engine = racks(a1=[4], b1=[4])
+    for node in ("a1-0", "b1-0"):
+        gpus = tuple(Gpu(f"{node}-{at}", at, memory_mib=80_000) for at in range(4))
+        listed = Inventory(gpus, dialects=frozenset({FAIRLEAD}))
+        engine.handle(InventorySeen(node, "test", listed), now=0.0)
+    a_gang(engine, 4, REQUIRED, gpus=0, gpu_request=GpuRequest(1, milli=500))
+    turns = []
+    while (attempt := engine.decide(now=0.0)) is not None:
+        turns.append(attempt)
+    assert len(turns) >= 5, "a plan, then one member in each turn"
+    assert len(binds([each for turn in turns for each in turn.instructions])) == 4

@@ -29,7 +29,7 @@ from fairlead.engine import (
 from fairlead.engine.engine import Engine
 from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.kube.codec import decode_pod
-from fairlead.placement import preempt
+from fairlead.placement import gang_topology, preempt
 from fairlead.placement.place import Placement
 from fairlead.plugins import rule_expressions
 from fairlead.queue import long_waits, queue
@@ -73,6 +73,8 @@ IN_ARRAYS = frozenset(
         "counted on layers by label",
         "rules of users",
         "gang with five goals",
+        "gang of slices, zones and goals",
+        "gang of shares, zones and goals",
     }
 )
 #: What keeps a turn short must be as small as the cluster, or it would not be met.
@@ -92,6 +94,7 @@ BOUNDS = [
         (gang_flights, "SLICE_WORK"),
         (gang_views, "WORK"),
         (gang_trials, "_MOST_WORK"),
+        (gang_topology, "MOST_WORK"),
         (turn_limit, "_STEPS"),
         (columns, "ROWS_AT_ONCE"),
         (claim_search, "_MOST_STEPS"),

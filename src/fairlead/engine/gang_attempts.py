@@ -75,7 +75,7 @@ class GangAttempts:
         self._views = GangViews(cluster, placements)
         #: A large gang that is being planned, or placed.
         self._planning: tuple[Entry, FirstPlan] | None = None
-        self._filling: tuple[GangFlight, Filling] | None = None
+        self._filling: tuple[GangFlight, Filling, FirstPlan | None] | None = None
 
     @property
     def has_more(self) -> bool:
@@ -144,7 +144,7 @@ class GangAttempts:
         if self._views.is_large(gang, requests):
             return self._attempt_large(entry, gang, room, now)
         if self._limit is None and self._views.is_costly(gang):
-            return self._fill_on(GangFlight(entry), Filling.of(gang, ordered(gang)), now)
+            return self._attempt_in_slices(entry, gang, room, now)
         try:
             with self._cluster.trial() as trial:
                 filling = self._allowed(trial, gang, room, now)
@@ -227,8 +227,13 @@ class GangAttempts:
                 return self.refusals.hold_back(entry, gang, self._limit.refusal, now)
             message = too_large_message(gang, most)
             return self.refusals.park(entry, UNSCHEDULABLE, message, ROOM, now)
+        return self._attempt_in_slices(entry, gang, room, now)
+
+    def _attempt_in_slices(
+        self, entry: Entry, gang: Gang, room: GangRoom | None, now: float
+    ) -> Attempt:
         if not has_topology(gang.spec):
-            return self._fill_on(GangFlight(entry), Filling.of(gang, ordered(gang)), now)
+            return self._fill_on(GangFlight(entry), Filling.of(gang, ordered(gang)), None, now)
         try:
             with self._limited():
                 waited_s = self.patience.waited_s(gang.key, now)
@@ -253,11 +258,19 @@ class GangAttempts:
             return Attempt(gang, Outcome.UNFINISHED, ())
         if filling.topology:
             return self.refusals.refuse(entry, filling, now)
-        return self._fill_on(GangFlight(entry), filling, now)
+        self._filling = GangFlight(entry), filling, planning  # in the next turn
+        return Attempt(gang, Outcome.UNFINISHED, ())
 
-    def _fill_on(self, flight: GangFlight, filling: Filling, now: float) -> Attempt:
+    def _fill_on(
+        self, flight: GangFlight, filling: Filling, planning: FirstPlan | None, now: float
+    ) -> Attempt:
+        """`planning`: where the plan that is filled in comes from."""
         before = len(filling.placed)
-        self._filling = flight, filling
+        if planning is not None and not before and not planning.is_of_now:
+            self._filling = None
+            self._queue.finish(flight.entry, now=now)
+            return Attempt(flight.gang, Outcome.UNFINISHED, ())
+        self._filling = flight, filling, planning
         improved = self._cluster.improved
         kept = improved.drain()
         try:
@@ -287,6 +300,9 @@ class GangAttempts:
         del self.binding.flights[flight.gang.key]
         if wait is not None:
             return self.refusals.hold_back(flight.entry, flight.gang, wait, now)
+        if planning is not None and planning.learn(filling):
+            self._planning = flight.entry, planning
+            return Attempt(flight.gang, Outcome.UNFINISHED, ())
         return self.refusals.refuse(flight.entry, filling, now)
 
     def _take_off(self, flight: GangFlight, members: Iterable[MemberPlacement]) -> None:

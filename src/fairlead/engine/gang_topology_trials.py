@@ -72,11 +72,10 @@ class TopologyTrials:
             trial.rollback(start)
             if is_last:
                 break
-            placed = {member.pod.uid for member in filling.placed}
-            plans.learn(plan, placed, {pod.uid for pod in filling.left})
+            _learn(plans, plan, filling)
         if enough is not None:
             return self._succeeded(plans, self._filled(trial, gang, enough))
-        return self._without_rules(trial, gang) or self._refused(plans, gang, filling)
+        return self._without_rules(trial, gang, plans) or self._refused(plans, gang, filling)
 
     def _succeeded(self, plans: GangPlans, filling: Filling) -> Filling:
         nodes = (member.placed.node for member in filling.placed)
@@ -85,12 +84,14 @@ class TopologyTrials:
         filling.succeeded = True
         return filling
 
-    def _without_rules(self, trial: Trial, gang: Gang) -> Filling | None:
-        """Why the gang would not fit without rules, if it would not."""
+    def _without_rules(self, trial: Trial, gang: Gang, plans: GangPlans) -> Filling | None:
+        """Why the gang would not fit without rules; or how it does, if it only prefers them."""
         start = trial.checkpoint()
         filling = self._trials.best(trial, gang)
         if not filling.succeeded:
             return filling
+        if plans.may_be_ignored:
+            return self._succeeded(plans, filling)
         trial.rollback(start)
         return None
 
@@ -119,7 +120,10 @@ class TopologyTrials:
 
 
 class FirstPlan:
-    """The first plan for a gang. No other unit is tried meanwhile."""
+    """The first plan for a gang, then others, if it does not work out.
+
+    No other unit is tried meanwhile.
+    """
 
     def __init__(
         self, plans: GangPlans, gang: Gang, refused: Callable[[GangPlans, Gang], Filling]
@@ -127,8 +131,11 @@ class FirstPlan:
         self._plans = plans
         self._gang = gang
         self._refused = refused
-        self._steps = plans.first()
+        self._steps = plans.next()
         self._members = {pod.uid for pod in gang.pods}
+        #: The plan that is filled in, and how many members were tried by all plans.
+        self._plan: GangPlan | None = None
+        self._tried = 0
 
     @property
     def is_of_now(self) -> bool:
@@ -142,9 +149,29 @@ class FirstPlan:
             while self._plans.spent < until:
                 next(self._steps)
         except StopIteration as end:
-            plan: GangPlan | None = end.value
+            plan = self._plan = end.value
             return _by(plan, self._gang) if plan else self._refused(self._plans, self._gang)
         return None
+
+    def learn(self, filling: Filling) -> bool:
+        """After a plan that did not work out; whether there is another one."""
+        plan = self._plan
+        if plan is None or not plan.within:
+            return False
+        self._tried += len(plan.order)
+        if self._tried + len(plan.order) <= _MOST_TRIED:
+            _learn(self._plans, plan, filling)
+            self._steps = self._plans.next(plan)
+        elif self._plans.may_be_ignored:
+            self._steps = self._plans.without_rules(plan)
+        else:
+            return False
+        return True
+
+
+def _learn(plans: GangPlans, plan: GangPlan, filling: Filling) -> None:
+    placed = {member.pod.uid for member in filling.placed}
+    plans.learn(plan, placed, {pod.uid for pod in filling.left})
 
 
 def _by(plan: GangPlan, gang: Gang) -> Filling:

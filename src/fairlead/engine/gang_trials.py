@@ -35,6 +35,8 @@ _MOST_LOOKS = 8
 #: What one attempt may cost (see `Work.spent`) before no more orders, groups or domains are tried.
 _MOST_WORK = 100_000
 _ANY_WORK = 1 << 62
+#: What it costs to find parts of GPUs for a member.
+_PART_WORK = 150
 
 #: A request, and which mask of rows it is limited to.
 Kind = tuple[PodRequest, int]
@@ -234,6 +236,8 @@ class GangTrials:
         if beyond := self._beyond_quota(pod):
             filling.miss(pod, beyond)
             return False
+        if pod.request.gpu_request is not None:
+            self._cluster.work.pods += _PART_WORK
         verdict = placement.place(pod, within, evicts=False)
         if isinstance(verdict, Refused):
             if self._cluster.counted is not None and (beyond := self._beyond_quota(pod, verdict)):

@@ -20,8 +20,11 @@ from fairlead.queue.units import Gang
 MOST_REQUESTS = 2000
 #: What making views may cost in one turn (see `Work.spent`).
 WORK = 30_000
-#: To place a member costs as much as so many goals for it.
+#: To place a member costs as much as so many goals for it; more by topology rules, or if it has
+#: parts of GPUs.
 _PER_POD = 5
+_PER_RULE = 10
+_PER_PART = 5
 
 
 class GangViews:
@@ -81,8 +84,9 @@ class GangViews:
         return requests > self._placements[gang.pod.scheduler].views_kept // 2
 
     def is_costly(self, gang: Gang) -> bool:
-        """Whether goals make it as costly as a large one; what has topology rules is planned."""
+        """Whether goals or parts of GPUs make it as costly as a large one."""
         goals = self._placements[gang.pod.scheduler].profile.goals
-        if goals is None or has_topology(gang.spec):
-            return False
-        return len(gang.pods) * (_PER_POD + len(goals.all)) > _PER_POD * gang_flights.SLICE
+        parts = sum(pod.request.gpu_request is not None for pod in gang.pods)
+        each = _PER_POD + (len(goals.all) if goals else 0)
+        each += _PER_RULE if has_topology(gang.spec) and (goals or parts) else 0
+        return len(gang.pods) * each + parts * _PER_PART > _PER_POD * gang_flights.SLICE

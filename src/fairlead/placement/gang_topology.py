@@ -41,6 +41,9 @@ _ROWS_EACH = 5
 #: A row for each pod, found step by step.
 RowSteps = Generator[None, None, dict[str, int] | None]
 
+#: A plan, found step by step.
+PlanSteps = Generator[None, None, "GangPlan | None"]
+
 _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 
 
@@ -121,10 +124,28 @@ class GangPlans:
         if plan is not None:
             yield self._loose(plan)
 
-    def first(self) -> Generator[None, None, GangPlan | None]:
-        """The first plan, found step by step: each step is about one group of pods."""
+    def next(self, last: GangPlan | None = None) -> PlanSteps:
+        """The first plan, or the one after `last`, found step by step: each is about one group."""
+        if last is not None and not self._learnt:
+            return self._loose(last)
+        self._learnt = False
         rows = yield from self._rows()
-        return self._exact(rows) if rows else None
+        if rows:
+            return self._exact(rows)
+        return self._loose(last) if last is not None else None
+
+    @property
+    def may_be_ignored(self) -> bool:
+        """Whether all rules are preferences, and none asks to wait for a better place."""
+        return not any(
+            rule.required or (rule.patience_s or 0.0) > self.waited_s
+            for rule in self.part.every_rule
+        )
+
+    def without_rules(self, last: GangPlan) -> PlanSteps:
+        """Its pods wherever they fit."""
+        yield
+        return GangPlan(last.order, {})
 
     def _rows(self) -> RowSteps:
         return (yield from self._planned(self.part)) or (yield from self._with_fewer())

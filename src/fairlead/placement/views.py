@@ -162,7 +162,7 @@ class View:
         shifting = [
             (index, rank)
             for index, _, rank in self._relative_scores
-            if left.any() and rank.applies_as_score(self.request, nodes)
+            if np.count_nonzero(left) > 1 and rank.applies_as_score(self.request, nodes)
         ]
         if not shifting:
             return np.where(left, self.total, REFUSED)

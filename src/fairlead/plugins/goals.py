@@ -21,6 +21,8 @@ from fairlead.plugins.api import HIGHEST_SCORE, Goal, pod_fields_of, pod_keys_of
 
 #: How far nodes of one level stay below those of the next.
 _NEARLY = 0.99
+#: GPUs of a node with which a part of a GPU is compared, as it is counted.
+_GPUS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,10 @@ class Goals:
         """All points for nodes that are within the tolerance of every level."""
         scores, alive = np.zeros(len(nodes)), left
         step = HIGHEST_SCORE / max(1, len(self.levels))
+        each = _GPUS if request.gpu_request is not None else 1
         for number, level in enumerate(self.levels):
             for _ in level.goals:
-                nodes.work.ask(len(nodes))
+                nodes.work.ask(len(nodes) * each)
             total = level.total(request, nodes)
             among = total[alive]
             limit = level.limit(float(among.min()))

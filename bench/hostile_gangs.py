@@ -1,0 +1,71 @@
+"""Gangs of slices and shares with topology rules and goals."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from fairlead.apps.config.profiles import aiming, built_in
+from fairlead.engine.engine import Engine
+from fairlead.engine.events import InventorySeen
+from fairlead.model.gpus import FAIRLEAD, Gpu, Inventory, MigProfile
+from fairlead.model.machines import geometry_of
+from fairlead.plugins.goals import GoalLevel, Goals
+from fairlead.plugins.goals_built_in import GOALS
+from hostile_cluster import GANG, MAPPING, SCHEDULER, Made, Shape, Size, a_pod, gone, seen
+from pods import ZONE, Body
+
+_MODEL, _MIB = "NVIDIA A100-SXM4-80GB", 81920
+_GEOMETRY = geometry_of(_MODEL, _MIB)
+_SLICE = "fairlead.dev/gpu-slice"
+_SHARE = "fairlead.dev/gpu-share"
+
+
+def _inventories(size: Size, geometry: tuple[MigProfile, ...]) -> Iterator[Made]:
+    slots = 8 if geometry else 0
+    for number in range(size.nodes):
+        name = size.node(number)
+        gpus = (
+            Gpu(f"GPU-{name}-{at}", at, _MODEL, _MIB, mig=geometry, slots=slots) for at in range(8)
+        )
+        yield partial(
+            InventorySeen, name, "bench", Inventory(tuple(gpus), dialects=frozenset({FAIRLEAD}))
+        )
+
+
+def _member(name: str, gang: str, pods: int, **words: str) -> Body:
+    body = a_pod(name, cpu="100m")
+    body["spec"]["schedulerName"] = MAPPING
+    body["metadata"]["annotations"] = {GANG: gang, f"{GANG}-min": str(pods), **words}
+    return body
+
+
+def parts_of_gpus(size: Size, word: str, values: tuple[str, ...]) -> Iterator[Made]:
+    """A gang of parts of GPUs that prefers few zones, and one that requires a zone."""
+    yield from _inventories(size, _GEOMETRY if word == _SLICE else ())
+    pods = size.each // 10 - 1
+    topology = {f"{GANG}-topology": f"preferred: {ZONE}"}
+    for gang in ("g", "h"):
+        for number in range(pods):
+            asked = {word: values[number % len(values)]}
+            yield seen(_member(f"{gang}-{number}", gang, pods, **asked, **topology))
+        topology = {f"{GANG}-topology": f"required: {ZONE}"}
+    yield gone(size, 1)
+
+
+def goals_engine() -> Engine:
+    goals = Goals(tuple(GoalLevel(((kind(), 1.0),)) for kind in GOALS.values()))
+    profiles = {SCHEDULER: built_in("default-scheduler"), MAPPING: built_in("gpu-scheduler")}
+    return Engine({name: aiming(profile, goals) for name, profile in profiles.items()})
+
+
+GANG_SHAPES: dict[str, Shape] = {
+    "gang of slices, zones and goals": partial(
+        parts_of_gpus, word=_SLICE, values=("1g.10gb", "2g.20gb", "3g.40gb")
+    ),
+    "gang of shares, zones and goals": partial(
+        parts_of_gpus, word=_SHARE, values=("0.1", "0.25", "0.5")
+    ),
+}
+GANG_ENGINES: dict[str, Callable[[], Engine]] = {
+    "gang of slices, zones and goals": goals_engine,
+    "gang of shares, zones and goals": goals_engine,
+}
