@@ -9,6 +9,7 @@ from fairlead.apps.config.telemetry_config import endpoint_plan
 from fairlead.kube.queues.api import QueueMeta, QueueWire
 from fairlead.kube.queues.yunikorn import YunikornQueues
 from fairlead.model.errors import ConfigError
+from fairlead.plugins.dynamic_resources import DynamicResources
 from fairlead.plugins.registry import Registry
 from fairlead.telemetry.sources import SourcePlan
 
@@ -35,6 +36,27 @@ def test_a_profile_says_how_shares_are_isolated() -> None:
         profiles("profiles: [{schedulerName: x, profile: default-scheduler, isolation: mig}]")
     with pytest.raises(ConfigError, match=r"'MPS' at .*isolation is not known; use one of"):
         config.parse("profiles: [{schedulerName: x, isolation: MPS}]")
+
+
+def test_a_profile_says_how_claims_are_treated() -> None:
+    found = profiles("""
+        profiles:
+          - {schedulerName: ours, claims: {preempts: true, choice: policies}}
+          - {schedulerName: gentle, preempts: false, claims: {preempts: true}}
+          - {schedulerName: kube}
+    """)
+    rules = {
+        name: next(rule for rule in one.filters if isinstance(rule, DynamicResources))
+        for name, one in found.items()
+    }
+    assert rules == {
+        "ours": DynamicResources(preempts=True, chooses=True),
+        "gentle": DynamicResources(),
+        "kube": DynamicResources(),
+    }
+    filters = "{disabled: [DynamicResources]}"
+    with pytest.raises(ConfigError, match="claims needs the filter DynamicResources"):
+        profiles(f"profiles: [{{schedulerName: x, filters: {filters}, claims: {{}}}}]")
 
 
 def test_an_empty_file_is_a_configuration() -> None:

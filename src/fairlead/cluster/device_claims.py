@@ -27,6 +27,7 @@ from fairlead.model.claims import (
     Allocation,
     ClaimObject,
     ClaimUser,
+    DeviceId,
     ResourceClaim,
 )
 from fairlead.model.devices import DeviceClass, DeviceTaintRule, ResourceSlice
@@ -200,14 +201,17 @@ class DeviceClaims:
         return self._allocator
 
     def allocate(
-        self, node: Node, claims: Sequence[ResourceClaim]
-    ) -> tuple[Allocation, ...] | None:  # fmt: skip
+        self,
+        node: Node,
+        claims: Sequence[ResourceClaim],
+        but_not: frozenset[DeviceId] = frozenset(),
+    ) -> tuple[Allocation, ...] | None:
         """What each claim would get on the node; None: not all of them can be allocated there.
 
-        Raises AllocationError, and InvalidPools.
+        `but_not`: devices that are left out. Raises AllocationError, and InvalidPools.
         """
         self.settle_taints()
-        blocked = self.blocks.on(node.name)
+        blocked = self.blocks.on(node.name) | but_not
         for _ in range(_MOST_CLASHES):
             found = self.allocator.allocate(node.name, node.labels, claims, blocked)
             clash = self.blocks.clash(node.name, found) if found else None

@@ -18,10 +18,20 @@ Cut = tuple[Kinds, int]
 
 def slice_place(ask: GpuRequest, gpus: Mapping[int, Cut]) -> tuple[int, int, int] | None:
     """Slot, first slice and length of the place where the least is lost; None if there is none."""
+    return _place({slot: (ask.profile_of(kinds), (kinds, used))
+                   for slot, (kinds, used) in gpus.items()})  # fmt: skip
+
+
+def profile_place(profile: str, gpus: Mapping[int, Cut]) -> tuple[int, int, int] | None:
+    """The same for a slice of this profile."""
+    return _place({slot: (profile, cut) for slot, cut in gpus.items()})
+
+
+def _place(gpus: Mapping[int, tuple[str, Cut]]) -> tuple[int, int, int] | None:
     places = (
         (lost, _worth(kinds, used), start, slot, length)
-        for slot, (kinds, used) in gpus.items()
-        for lost, start, length in _best_place(ask.profile_of(kinds), kinds, used)
+        for slot, (profile, (kinds, used)) in gpus.items()
+        for lost, start, length in _best_place(profile, kinds, used)
     )
     found = min(places, default=None)
     if found is None:

@@ -37,6 +37,7 @@ from fairlead.placement.scope import Scope
 from fairlead.placement.verdicts import Placed, PlacementRecord, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views
 from fairlead.plugins.api import GpuScores, Picker, concerns
+from fairlead.plugins.claim_step import ClaimStep
 from fairlead.plugins.dynamic_resources import DynamicResources
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.prepare import PrepareStep, failure_of
@@ -56,6 +57,9 @@ class Placement:
         self._chooser = profile.gpu_chooser
         #: Levels of its goals that pods wait for; mostly none.
         self.limited_levels = profile.goals.limited if profile.goals else ()
+        rules = (rule for rule in profile.filters if isinstance(rule, DynamicResources))
+        #: Whether equal devices of claims are chosen by policies.
+        self._chooses = any(rule.chooses for rule in rules)
 
     def view(self, pod: Pod) -> View:
         """The answers shared by all pods that ask for the same."""
@@ -220,7 +224,15 @@ class Placement:
     def _steps(self, pod: Pod, node: str) -> tuple[PrepareStep, ...]:
         request, one = self.request(pod), self._one(node)
         rules = (rule for rule in self.profile.pre_binds if rule.prepares(pod.request))
-        return tuple(step for rule in rules if (step := rule.pre_bind(request, one)))
+        steps = tuple(step for rule in rules if (step := rule.pre_bind(request, one)))
+        return tuple(self._with_choice(step, node) for step in steps) if self._chooses else steps
+
+    def _with_choice(self, step: PrepareStep, node: str) -> PrepareStep:
+        if not isinstance(step, ClaimStep):
+            return step
+        from fairlead.placement.device_choice import chosen  # where a profile chooses
+
+        return chosen(step, node, self._cluster)
 
     def problem_after(self, steps: Iterable[PrepareStep], node: str) -> str:
         """Why the pod cannot run on the node after all, now that the steps are done."""

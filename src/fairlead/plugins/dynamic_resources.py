@@ -31,6 +31,8 @@ class DynamicResources:
 
     #: Whether pods may be evicted that have devices which others need.
     preempts: bool = False
+    #: Whether equal devices are chosen by Fairlead's policies, and not in the order of the driver.
+    chooses: bool = False
 
     def concerns(self, request: PodRequest) -> bool:
         return bool(request.claims)

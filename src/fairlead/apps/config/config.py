@@ -89,6 +89,8 @@ class ClaimsConfig(_Strict):
 
     #: Pods of lower priority may be evicted for the devices of their claims.
     preempts: bool = False
+    #: Of equal devices the first, as the driver lists them, or by Fairlead's policies.
+    choice: Literal["first", "policies"] = "first"
 
 
 class ProfileConfig(_Strict):
@@ -288,7 +290,8 @@ def _build(
     if wanted.goals:
         built = profiles.aiming(built, wanted.goals.goals(base, units))
     if wanted.claims:
-        built = profiles.claiming(built, preempts=wanted.claims.preempts)
+        chooses = wanted.claims.choice == "policies"
+        built = profiles.claiming(built, preempts=wanted.claims.preempts, chooses=chooses)
     if beyond := wanted.overcommit:
         built = profiles.overcommitted(built, beyond.limit, beyond.high_water)
     return profiles.isolated(built, wanted.isolation) if wanted.isolation else built
