@@ -35,6 +35,8 @@ class SelectorAnswers:
         self.asked = 0
         self._limit = 0
         self._where = ""
+        #: The last that was asked: most devices after each other are of one driver.
+        self._last: tuple[DeviceSelection, str, _KindAnswers] | None = None
 
     @property
     def evaluations(self) -> int:
@@ -44,17 +46,26 @@ class SelectorAnswers:
     def of(self, selection: DeviceSelection, driver: str, device: Device) -> Answer:
         """What the selectors say of the device."""
         self.asked += 1
-        known = self._known.get((selection, driver))
-        if known is None:
-            if len(self._known) >= _MOST_SELECTIONS:
-                self._known.clear()
-            known = self._known[selection, driver] = _KindAnswers(selection, driver)
-        said, work = known.of(device)
+        last = self._last
+        if last is None or last[0] is not selection or last[1] != driver:
+            last = self._last = selection, driver, self._kinds(selection, driver)
+        said = last[2].known(device)
+        if said is not None:
+            return said
+        said, work = last[2].of(device)
         if work:
             self.work += work
             if self._where and self.work > self._limit:
                 raise SearchLimit(f"{self._where}timed out trying to allocate devices")
         return said
+
+    def _kinds(self, selection: DeviceSelection, driver: str) -> "_KindAnswers":
+        known = self._known.get((selection, driver))
+        if known is None:
+            if len(self._known) >= _MOST_SELECTIONS:
+                self._known.clear()
+            known = self._known[selection, driver] = _KindAnswers(selection, driver)
+        return known
 
     @contextmanager
     def limited(self, most: int, where: str) -> Iterator[None]:
@@ -82,13 +93,14 @@ class _KindAnswers:
         #: Versions that can be read.
         self._sound: set[str] = set()
 
+    def known(self, device: Device) -> Answer | None:
+        """None: it has to be evaluated."""
+        return self._answers.get(self._kind(device))
+
     def of(self, device: Device) -> tuple[Answer, int]:
         """The answer, and how many expressions were evaluated for it."""
-        kind = self._kind(device)
-        known = self._answers.get(kind)
-        if known is not None:
-            return known, 0
         found, work = self._evaluated(device)
+        kind = self._kind(device)
         if kind is not None:
             self._remember(kind, found)
         return found, work
@@ -119,17 +131,19 @@ class _KindAnswers:
         attributes, capacity = self._names
         read: list[object] = []
         for name, value in device.attributes:
-            if type(value) is VersionText:
+            if value.__class__ is str:
+                pass
+            elif value.__class__ is VersionText:
                 if value.text not in self._sound and not self._is_sound(value.text):
                     return None
             elif value is None:
                 return None
             if name in attributes:
-                read.append((name, type(value), value))
+                read.append((name, value.__class__, value))
         form = device.form
         if capacity:
             read += [(name, each.value) for name, each in form.capacity if name in capacity]
-        return form.shareable, *read
+        return (form.shareable, *read) if read else form.shareable
 
     def _is_sound(self, text: str) -> bool:
         """Surely a version: one that is not would be an error of every expression."""

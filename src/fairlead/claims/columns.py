@@ -114,14 +114,18 @@ class DeviceColumns:
             self._values[attribute] = known
         found = known[: len(self.devices)]
         for rows in in_parts(np.flatnonzero(found == 0)):
-            for row in rows:
-                found[row] = self._value(row, attribute)
+            found[rows] = [self._value(row, attribute) for row in rows]
             self._turn.spend(devices=len(rows))
         return found
 
     def _value(self, row: int, attribute: str) -> int:
         value = attribute_of(self.devices[row], self.drivers[row], attribute)
-        return 1 if value is None else self._numbers.setdefault(value, len(self._numbers) + 2)
+        if value is None:
+            return 1
+        number = self._numbers.get(value)
+        if number is None:
+            number = self._numbers[value] = len(self._numbers) + 2
+        return number
 
 
 def in_parts(rows: npt.NDArray[np.intp]) -> Iterator[list[int]]:

@@ -9,15 +9,15 @@ TypedValue = tuple[type, AttributeValue]
 
 def attribute_of(device: Device, driver: str, name: str) -> TypedValue | None:
     """The attribute by its full name; names without a domain are the driver's."""
-    domain, slash, bare = name.partition("/")
-    short = bare if slash and domain == driver else None
-    found = None
     for known, value in device.attributes:
         if known == name:
             return type(value), value
-        if known == short:
-            found = type(value), value
-    return found
+    domain, slash, short = name.partition("/")
+    if slash and domain == driver:
+        for known, value in device.attributes:
+            if known == short:
+                return type(value), value
+    return None
 
 
 class _Constraint:

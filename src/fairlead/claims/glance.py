@@ -16,7 +16,6 @@ from fairlead.claims.errors import AllocationError
 from fairlead.claims.inventory import DeviceInventory
 from fairlead.claims.pools import PoolKey, assembled
 from fairlead.claims.requests import WantedDevices
-from fairlead.claims.selecting import SelectorFault
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.claims import ALL_DEVICES
 from fairlead.model.devices import DeviceForm
@@ -129,26 +128,30 @@ class NodeGlance:
         forms: dict[int, int] = {}
         answers, turn = self._inventory.answers, self._inventory.turn
         for rows in in_parts(np.flatnonzero(column == 0)):
-            for row in rows:
-                before = answers.work
-                column[row] = self._code(wanted, row, forms)
-                if answers.work > before:
-                    turn.spend(evaluations=answers.work - before)
+            found: list[int] = []
+            try:
+                for row in rows:
+                    before = answers.work
+                    found.append(self._code(wanted, row, forms))
+                    if answers.work > before:
+                        turn.spend(evaluations=answers.work - before)
+            finally:  # what was found stays, also when the turn ends here
+                column[rows[: len(found)]] = found
             turn.spend(devices=len(rows))
         return column
 
     def _code(self, wanted: WantedDevices, row: int, forms: dict[int, int]) -> int:
         device = self._columns.devices[row]
-        answers = self._inventory.answers
-        said = answers.of(wanted.selection, self._columns.drivers[row], device)
-        if isinstance(said, SelectorFault):
-            return _ERROR
-        if not said:
+        said = self._inventory.answers.of(wanted.selection, self._columns.drivers[row], device)
+        if said is False:
             return _UNUSABLE
+        if said is not True:
+            return _ERROR
         form = device.form
-        if id(form) not in forms:
-            forms[id(form)] = self._form_code(wanted, form)
-        return forms[id(form)]
+        code = forms.get(id(form))
+        if code is None:
+            code = forms[id(form)] = self._form_code(wanted, form)
+        return code
 
     def _form_code(self, wanted: WantedDevices, form: DeviceForm) -> int:
         try:

@@ -196,12 +196,11 @@ def _built(key: PoolKey, here: list[ResourceSlice], elsewhere: list[ResourceSlic
 
 
 def _repeated_device(devices: list[Device]) -> str:
-    names: set[str] = set()
-    for device in devices:
-        if device.name in names:
-            return f"duplicate device name {device.name}"
-        names.add(device.name)
-    return ""
+    listed = [device.form.name for device in devices]
+    if len(set(listed)) == len(listed):
+        return ""
+    repeated = next(name for at, name in enumerate(listed) if name in listed[:at])
+    return f"duplicate device name {repeated}"
 
 
 def _repeated_set(slices: list[ResourceSlice]) -> str:
