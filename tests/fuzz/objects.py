@@ -260,7 +260,8 @@ KINDS: dict[str, tuple[str, Json]] = {
                  "capacity": {"memory": {"value": "80Gi", "requestPolicy": {
                      "default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi"}}}},
                  "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]},
-                {"name": "gpu-1"},
+                {"name": "gpu-1", "bindsToNode": True, "bindingConditions": ["Ready"],
+                 "bindingFailureConditions": ["Failed"]},
             ]}),
     ),
     "DeviceClass": (
@@ -283,7 +284,8 @@ KINDS: dict[str, tuple[str, Json]] = {
                     {"name": "a", "deviceClassName": "deviceclass-1", "count": 2},
                     {"name": "b", "deviceClassName": "deviceclass-2", "allocationMode": "All"}]},
             ],
-            "constraints": [{"requests": ["one"], "matchAttribute": "gpu.example.com/model"}],
+            "constraints": [{"requests": ["one"], "matchAttribute": "gpu.example.com/model"},
+                            {"distinctAttribute": "gpu.example.com/index"}],
             "config": [{"opaque": {"driver": "gpu.example.com", "parameters": {"a": 1}}}]}}),
     ),
     "Service": (

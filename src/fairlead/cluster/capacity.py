@@ -10,9 +10,14 @@ from fairlead.model.machines import is_model
 from fairlead.model.queues import GPUS, GPUS_OF_MODEL
 
 
+def all_gpu_models(cluster: Cluster) -> Counter[str]:
+    """How many GPUs there are of each model, those that only a DRA driver publishes included."""
+    return Counter(cluster.gpu_models()) + published_models(cluster)
+
+
 def capacity(cluster: Cluster, names: Iterable[str]) -> dict[str, int]:
     """Of each of these resources; those that no node has are left out."""
-    models = Counter(cluster.gpu_models()) + published_models(cluster)
+    models = all_gpu_models(cluster)
     found = {name: _capacity(cluster, name, models) for name in names}
     return {name: amount for name, amount in found.items() if amount}
 

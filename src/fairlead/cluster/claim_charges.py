@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.claims import AllocatedDevice, DeviceId, DeviceNeed, ResourceClaim
-from fairlead.model.device_gpus import NVIDIA
+from fairlead.model.device_gpus import NVIDIA, profile_of
 from fairlead.model.gpu_parts import slice_milli
 from fairlead.model.gpus import WHOLE
 from fairlead.model.nodes import GPU
@@ -74,9 +74,8 @@ def _milli_of(device: AllocatedDevice | DeviceId) -> int:
     """By its name, as NVIDIA's driver gives it: `gpu-0`, or `gpu-0-mig-1g10gb-19-0`."""
     if device.driver != NVIDIA:
         return 0
-    _, is_slice, rest = device.device.partition("-mig-")
-    profile = rest.partition("-")[0].replace("g", "g.", 1)
-    return slice_milli(profile) if is_slice else WHOLE
+    profile = profile_of(device.device)
+    return slice_milli(profile) if profile else WHOLE
 
 
 def _milli_asked(need: DeviceNeed, state: DeviceClaims) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from math import isinf
 
+from fairlead.cluster.capacity import all_gpu_models
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.advance import AdvanceReservations
 from fairlead.engine.attempts import Attempt, Outcome
@@ -312,7 +313,7 @@ class Plans:
         if all(isinf(plan.rule.outlast) for plan in plans):
             return True
         if self._all_gpus is None:
-            self._all_gpus = sum(self._cluster.gpu_models().values())
+            self._all_gpus = sum(all_gpu_models(self._cluster).values())
         service_s, all_gpus = run_s * gpus_of_unit(unit), self._all_gpus
         return all(
             plan.rule.may_outlast(service_s, all_gpus, plan.latest_s - now) for plan in plans

@@ -81,3 +81,12 @@ def _mask(device: Device) -> int:
     used |= {name for name, _ in device.form.capacity}
     found = (_PLACE.search(name) for name in used)
     return sum(1 << int(match.group(1)) for match in found if match and int(match.group(1)) < 64)
+
+
+def profile_of(device: str) -> str:
+    """By its name, as NVIDIA's driver gives it: the MIG profile; empty for a whole GPU.
+
+    >>> profile_of("gpu-0-mig-1g10gb-19-0"), profile_of("gpu-0")
+    ('1g.10gb', '')
+    """
+    return device.partition("-mig-")[2].partition("-")[0].replace("g", "g.", 1)

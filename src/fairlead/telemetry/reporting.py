@@ -1,9 +1,10 @@
 """Rows of the report, one after another, so that the caller can do other things between."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from fairlead.cluster.claimed_grants import ClaimedGrants, claimed_grants, with_claimed
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.cluster.picked import named_uses
@@ -30,15 +31,17 @@ def gpu_rows(
 ) -> Iterator[GpuRow]:
     """Every GPU of every node, by name of the node and index, with the pods that are shown."""
     share, state = booked(cluster.columns.devices), states(cluster.columns.devices)
+    claimed = claimed_grants(cluster)
     for name in sorted(cluster.row_of):
         row = cluster.row_of.get(name)
         if row is None or row >= len(share):  # it went, or came, meanwhile
             continue
         told, node = latest.on(name, now_s), cluster.node_at(row)
         if not cluster.columns.devices.known[row]:
-            yield from _plugin_rows(cluster, node, told, now_s, shown)
+            on = _held_by_uuid(cluster, name, claimed)
+            yield from _plugin_rows(cluster, node, on, told, now_s, shown)
             continue
-        holders = _holders(cluster, name, shown)
+        holders = _holders(cluster, name, claimed, shown)
         for slot, gpu in enumerate(cluster.columns.devices.gpus(row)[: share.shape[1]]):
             free = int(cluster.columns.devices.memory_free[row, slot])
             found = _gpu(
@@ -49,13 +52,17 @@ def gpu_rows(
 
 
 def _plugin_rows(
-    cluster: Cluster, node: Node, told: LatestReadings, now_s: float, shown: Shown
+    cluster: Cluster,
+    node: Node,
+    on: Mapping[str, Sequence[tuple[Pod, GpuUse]]],
+    told: LatestReadings,
+    now_s: float,
+    shown: Shown,
 ) -> Iterator[GpuRow]:
-    """Where a device plugin picks the GPUs: what pods have is shown as far as it is known."""
+    """Where a device plugin picks the GPUs, or a DRA driver has them: as far as it is known."""
     inventory = node.inventory
     picked = inventory is not None and inventory.picked is not None
     gpus = inventory.gpus if inventory and inventory.gpus and inventory.gpus[0].uuid else ()
-    on = _held_by_uuid(cluster, node.name)
     for gpu in gpus or _measured(cluster, node, told, sorted(filter(None, on))):
         there = on.get(gpu.uuid, [])
         parts = sum(part_of(use, gpu) for _, use in there)
@@ -80,10 +87,12 @@ def _measured(
         yield Gpu(name, int(name) if name.isdecimal() else index, model)
 
 
-def _held_by_uuid(cluster: Cluster, node: str) -> dict[str, list[tuple[Pod, GpuUse]]]:
+def _held_by_uuid(
+    cluster: Cluster, node: str, claimed: ClaimedGrants
+) -> dict[str, list[tuple[Pod, GpuUse]]]:
     """Without reservation pods: those that share the GPU have it."""
     on: dict[str, list[tuple[Pod, GpuUse]]] = {}
-    for held in cluster.held_on(node):
+    for held in (with_claimed(each, claimed) for each in cluster.held_on(node)):
         for use in () if held.pod.reservation else named_uses(cluster, held):
             on.setdefault(use.uuid, []).append((held.pod, use))
     return on
@@ -125,11 +134,14 @@ def _gpu(
     )
 
 
-def _holders(cluster: Cluster, node: str, shown: Shown) -> dict[int, list[Holder]]:
+def _holders(
+    cluster: Cluster, node: str, claimed: ClaimedGrants, shown: Shown
+) -> dict[int, list[Holder]]:
     """Who is on each GPU, by slot."""
     slots = cluster.columns.devices.slots_of(cluster.row_of[node])
     found: dict[int, list[Holder]] = {}
-    for held in filter(lambda held: shown(held.pod), cluster.held_on(node)):
+    seen = (each for each in cluster.held_on(node) if shown(each.pod))
+    for held in (with_claimed(each, claimed) for each in seen):
         for use in held.grant.uses if held.grant else ():
             slot = slots.get(use.uuid)
             if slot is not None:
@@ -143,8 +155,9 @@ def pod_rows(
     cluster: Cluster, book: UsageBook, now_s: float, enough_s: float, shown: Shown
 ) -> Iterator[PodRow]:
     """Every pod that holds GPUs, was looked at and is shown; advice if it was for long enough."""
-    for uid, held in list(cluster.holdings.items()):
-        use = book.uses.get(uid)
+    claimed = claimed_grants(cluster)
+    for uid, each in list(cluster.holdings.items()):
+        held, use = with_claimed(each, claimed), book.uses.get(uid)
         if use is not None and holds_gpus(held) and shown(held.pod):
             yield _pod(held, cluster, use, now_s, enough_s)
 

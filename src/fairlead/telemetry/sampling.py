@@ -35,10 +35,12 @@ def gpus_of(held: Holding, cluster: Cluster) -> Sequence[Gpu]:
 
 
 def _picked(held: Holding, cluster: Cluster) -> Sequence[Gpu]:
-    """Whole GPUs that a device plugin chose, where the agent lists them."""
+    """Whole GPUs that a device plugin chose, where the agent lists them, or that claims have."""
     node = cluster.node_named(held.node)
     listed = node.inventory.gpus if node and node.inventory else ()
-    by_uuid = {gpu.uuid: gpu for gpu in listed if gpu.uuid}
+    published = cluster.claim_gpus.models.get(held.node, {}).items()
+    by_uuid = {uuid: Gpu(uuid, -1, model) for uuid, model in published}
+    by_uuid |= {gpu.uuid: gpu for gpu in listed if gpu.uuid}
     return [by_uuid.get(use.uuid, _NO_GPU) for use in named_uses(cluster, held)]
 
 

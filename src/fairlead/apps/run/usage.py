@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from fairlead.cluster.claimed_grants import claimed_grants, with_claimed
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.engine import events
@@ -103,7 +104,8 @@ class Usage:
         """Whatever a source names, only pods that hold GPUs of the node are remembered."""
         if not readings.pods:
             return readings
-        there = [held.pod for held in self.cluster.held_on(readings.node) if held.grant]
+        held_there = self.cluster.held_on(readings.node)
+        there = [held.pod for held in held_there if held.grant or held.pod.request.claims]
         names = (name for pod in there for name in (pod.key, pod.uid))
         pods = {name: readings.pods[name] for name in names if name in readings.pods}
         return replace(readings, pods=pods)
@@ -118,7 +120,9 @@ class Usage:
         """At every pod that holds GPUs and was there, a few at a time."""
         sums = {name: held.restarted() for name, held in self._some_sums()}
         uids, told = set(), dict[str, LatestReadings]()
-        async for held in _unhurried(list(self.cluster.holdings.values())):
+        claimed = claimed_grants(self.cluster)
+        async for each in _unhurried(list(self.cluster.holdings.values())):
+            held = with_claimed(each, claimed)
             if holds_gpus(held) and held.node in self.cluster.row_of and there(held.pod):
                 uids.add(held.pod.uid)
                 if held.node not in told:
