@@ -11,6 +11,7 @@ from builders import a_node, a_pod, an_engine, decide, see
 from fairlead.engine import events, service_dumps
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceNotice, AnnounceWarning, Bind, Instruction
+from fairlead.engine.service_goals import ServiceWait
 from fairlead.engine.service_record import MOST_HOURS, MOST_MISSED, ServiceRecord
 from fairlead.model.backfill import NO_BACKFILL
 from fairlead.model.pods import Pod
@@ -156,6 +157,28 @@ def test_a_gang_is_one_unit() -> None:
     named = [replace(pod, annotations={SERVICE_CLASS: "fast"}, created=utc(EPOCH)) for pod in pods]
     world.submit(*named)
     assert counts(engine) == (1, 0)
+
+
+def test_a_large_gang_is_looked_at_once_and_not_for_each_pod(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine, looks = an_engine_with(gpus=0), list[str]()
+    watch = engine.service_goals._watch
+
+    def counting(wait: ServiceWait, wall_s: float) -> ServiceClass | None:
+        looks.append(wait.entry.unit.key)
+        return watch(wait, wall_s)
+
+    monkeypatch.setattr(engine.service_goals, "_watch", counting)
+    named = [
+        replace(pod, annotations={SERVICE_CLASS: "fast"}, created=utc(EPOCH))
+        for pod in a_gang("train", 50, gpus=1)
+    ]
+    for _ in range(2):
+        see(engine, *named)
+    assert len(looks) == 1
+    engine.tend(now=61.0)
+    assert counts(engine, at_s=61) == (0, 1)
 
 
 def test_a_unit_that_gives_up_before_its_goal_is_not_counted() -> None:

@@ -50,6 +50,8 @@ class ServiceWait:
     #: It has missed all of them.
     late: bool = False
     judged: bool = False
+    #: The times are those of all pods that were seen.
+    is_watched: bool = False
     #: What was said about it, so that it is said once.
     said: str = ""
 
@@ -152,12 +154,14 @@ class ServiceGoals:
         elif pod.uid in self._gated:
             self._gated.discard(pod.uid)
             since_s = wall_s
-        wait.since_s = max(wait.since_s, since_s)
-        self._watch(wait, wall_s)
+        if since_s > wait.since_s:
+            wait.since_s, wait.is_watched = since_s, False
+        if not wait.is_watched and entry.pool is not Pool.GATED:  # a gang has many pods
+            self._watch(wait, wall_s)
 
     def _watch(self, wait: ServiceWait, wall_s: float) -> ServiceClass | None:
         """Computes by when it is to start. The class may be another one than before."""
-        pod = wait.entry.unit.pod
+        pod, wait.is_watched = wait.entry.unit.pod, True
         class_ = self.class_of(pod)
         self._say_unused(wait, pod, class_)
         due_s = None if class_ is None else self.since_s(wait) + class_.wait_goal_s
