@@ -1,6 +1,6 @@
 """Slices, device classes, resource claims and taint rules: watched as long as they are served."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import cast
 
@@ -35,11 +35,6 @@ class ClaimWatches(ObjectWatches):
             for kind, decode in CLAIM_KINDS.items()
         ]
         self._kinds = ServedKinds(client, watches if is_on else (), supervise, every_s=every_s)
-
-    async def retell(self) -> AsyncIterator[None]:
-        """Everything that is known is fed once more; yields now and then."""
-        async for _ in self._retell_objects():
-            yield
 
     def get(self, key: str) -> ResourceClaim | None:
         """The claim "namespace/name" as it was last seen."""

@@ -1,6 +1,6 @@
 """Objects that say where data is, watched while their kinds are served and a goal counts it."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import structlog
@@ -46,11 +46,6 @@ class DataWatches(ObjectWatches):
             partial(self._on_change, kind),
             partial(self._gone, kind),
         )
-
-    async def retell(self) -> AsyncIterator[None]:
-        """Everything that is known is fed once more; yields now and then."""
-        async for _ in self._retell_objects():
-            yield
 
     def _on_change(self, kind: GangKind, change: Change[DataObject]) -> None:
         match change:

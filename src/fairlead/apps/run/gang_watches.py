@@ -89,7 +89,7 @@ class GangWatches(ObjectWatches):
     async def retell(self) -> AsyncIterator[None]:
         """Everything that is known is fed once more; yields now and then."""
         if self._requests:
-            self._requests.retell()
+            self._requests.say_served()
         for dialect, problem in self._problems.items():
             self._feed(events.GangKindSeen(dialect, problem))
         async for _ in self._retell_objects():

@@ -79,6 +79,9 @@ class Measures:
             self._levels.add(label)
         return label if label in self._levels else "other"
 
+    def warned(self, reason: str) -> None:
+        self._metrics.warnings.labels(reason).inc()
+
     def victims(self, count: int) -> None:
         self._metrics.preemption_victims.observe(count)
 

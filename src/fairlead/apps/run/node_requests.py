@@ -74,7 +74,7 @@ class NodeRequestCare(ObjectWatches):
         """Follows until it is cancelled."""
         await asyncio.gather(super().run(), self._tend_forever())
 
-    def retell(self) -> None:
+    def say_served(self) -> None:
         """What is known is fed once more; its objects are shown by their reflector."""
         self._feed(events.NodeRequestsServed(self._is_on))
 

@@ -42,6 +42,11 @@ class ObjectWatches:
         """Follows until it is cancelled."""
         await self._kinds.run()
 
+    async def retell(self) -> AsyncIterator[None]:
+        """Everything that is known is fed once more; yields now and then."""
+        async for _ in self._retell_objects():
+            yield
+
     async def _retell_objects(self) -> AsyncIterator[None]:
         """All objects are told once more; yields now and then."""
         for reflector in self.reflectors:
@@ -98,11 +103,6 @@ class ClusterObjects(ObjectWatches, Generic[Seen, Written]):
 
     def _gone(self, name: str) -> None:
         raise NotImplementedError
-
-    async def retell(self) -> AsyncIterator[None]:
-        """Everything that is known is fed once more; yields now and then."""
-        async for _ in self._retell_objects():
-            yield
 
     def write(self, name: str, status: Written) -> None:
         for served in self._kinds.served:

@@ -4,40 +4,32 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
-from typing import Any, assert_never
+from typing import Any
 
 import structlog
 
 from fairlead.apps.config.extender_terms import ExtenderPlan
 from fairlead.apps.decision_log.recording import DecisionLog, RecordedEngine
-from fairlead.apps.run.advance_watches import AdvanceWatches
+from fairlead.apps.run.carrying_out import CarryingOut, Writers, about, doing, failed
 from fairlead.apps.run.claim_drivers import DriverWatch
-from fairlead.apps.run.claim_watches import ClaimWatches
 from fairlead.apps.run.containment import Containment
 from fairlead.apps.run.counted_measures import expose_counted_of
-from fairlead.apps.run.counted_watches import CountedWatches
-from fairlead.apps.run.data_watches import DataWatches, count_data
+from fairlead.apps.run.data_watches import count_data
 from fairlead.apps.run.ended_runs import EndedRuns
 from fairlead.apps.run.extender_calls import ExtenderCalls
+from fairlead.apps.run.feeds import Feeds, SourceFeed
 from fairlead.apps.run.finished_members import FinishedMembers
-from fairlead.apps.run.forecast_feed import ForecastFeed
-from fairlead.apps.run.forecast_measures import expose_forecasts
-from fairlead.apps.run.gang_watches import GangWatches
-from fairlead.apps.run.goal_measures import expose_figures, expose_named
 from fairlead.apps.run.goals_reporting import GoalsReporting
 from fairlead.apps.run.gpu_measures import expose
 from fairlead.apps.run.kubelet_rejections import KubeletRejections
 from fairlead.apps.run.measures import Measures
-from fairlead.apps.run.named_readings import NamedReadingFeed
-from fairlead.apps.run.node_figures import FigureFeed
 from fairlead.apps.run.node_requests import NodeRequestCare
+from fairlead.apps.run.object_watches import ObjectWatches
+from fairlead.apps.run.optional_kinds import OptionalKinds
 from fairlead.apps.run.owner_reader import OwnerReader
 from fairlead.apps.run.pricing import Pricing
 from fairlead.apps.run.queue_measures import expose_queues_of
-from fairlead.apps.run.queue_watches import QueueWatches
-from fairlead.apps.run.readings import Readings
 from fairlead.apps.run.releases import Releases
 from fairlead.apps.run.reservations import ReservationCare
 from fairlead.apps.run.run_time_store import RunTimeStore
@@ -49,14 +41,11 @@ from fairlead.apps.run.watches import Watches
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import Engine
 from fairlead.engine.reasons import SCHEDULER_ERROR
-from fairlead.kube.advance import AdvanceStatusWriter
 from fairlead.kube.bind_encoder import DialectEncoder
-from fairlead.kube.counted import CountedStatusWriter
 from fairlead.kube.errors import ApiError
 from fairlead.kube.failures import Failures
 from fairlead.kube.gangs.registry import ALL, GangDialects
 from fairlead.kube.gangs.status_writer import GangStatusWriter
-from fairlead.kube.gangs.volcano_queues import VOLCANO, create_queues
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.election import Terms
@@ -83,7 +72,6 @@ from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
 from fairlead.model.gpu_tenants import TenantTerms
-from fairlead.model.http_extenders import ExtenderAnswer
 from fairlead.model.node_requests import RequestTerms
 from fairlead.model.pods import Pod, PodField
 from fairlead.model.readings import NodeReadings
@@ -91,7 +79,7 @@ from fairlead.model.service_classes import ServiceClass
 from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.profile import Profile
 from fairlead.plugins.claim_step import ClaimStep
-from fairlead.plugins.prepare import PrepareStep, failure_of
+from fairlead.plugins.prepare import PrepareStep
 from fairlead.plugins.reservation_step import ReservationStep
 from fairlead.plugins.volume_step import VolumeStep
 from fairlead.telemetry.figures.figure_sources import FigurePlan
@@ -101,13 +89,6 @@ from fairlead.telemetry.metrics import Metrics
 from fairlead.telemetry.sources import SourcePlan
 
 log = structlog.get_logger(__name__)
-
-#: The event about a pod that was created before webhook or policy acted on it.
-UNINJECTED = "VariablesMissing"
-_UNINJECTED = (
-    "a container has no CUDA_VISIBLE_DEVICES that names the assigned GPUs: the pod was created "
-    "while nothing put it in; delete the pod and create it again"
-)
 
 # How long to decide before looking at the network again.
 _SLICE_S = 0.005
@@ -119,11 +100,9 @@ _CATCH_UP_AGAIN_S = 0.5
 
 _Part = (
     Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
-    | Readings | FigureFeed | KubeletRejections | ReservationCare | GangWatches | GangStatusWriter
-    | FinishedMembers | QueueWatches | QueueStatusWriter | EndedRuns | RunTimeStore
-    | AdvanceWatches | ObjectStatusWriter[Any, Any] | OwnerReader | CountedWatches
-    | StartForecasting | ClaimWatches | DataWatches | DriverWatch | NamedReadingFeed | ForecastFeed
-    | ExtenderCalls | GoalsReporting
+    | KubeletRejections | ReservationCare | ObjectWatches | GangStatusWriter | FinishedMembers
+    | QueueStatusWriter | EndedRuns | RunTimeStore | ObjectStatusWriter[Any, Any] | OwnerReader
+    | StartForecasting | DriverWatch | SourceFeed | ExtenderCalls | GoalsReporting
 )  # fmt: skip
 
 
@@ -199,7 +178,6 @@ class Scheduler:
             ExtenderCalls(extenders, client, self._feed, metrics) if extenders else None
         )
         self._served = frozenset(profiles)
-        self._expects_variables = expects_variables
         self.engine.keeps_records = log.is_enabled_for(logging.DEBUG)
         served = (*profiles.values(), *([extender_profile] if extender_profile else ()))
         #: Whether our cache is good enough to decide by: no earlier leader knew more.
@@ -216,47 +194,21 @@ class Scheduler:
         self._awake = asyncio.Event()
         if not profiles:
             gang_dialects, queue_dialects = GangDialects(()), QueueDialects(())
-        self._gangs = GangWatches(
+        self._kinds = OptionalKinds(
             client,
+            writer,
+            self._feed,
+            self._containment.supervise,
+            self._served,
             gang_dialects,
-            self._feed,
-            self._containment.supervise,
-            GangStatusWriter(writer),
-            when_served={VOLCANO: partial(create_queues, writer)} if VOLCANO in profiles else None,
-            requests=self._node_requests(client, writer, node_requests) if profiles else None,
-        )
-        self._queues = QueueWatches(
-            client,
             queue_dialects,
-            self._feed,
-            self._containment.supervise,
-            QueueStatusWriter(writer),
-            serves=self._served,
+            self._node_requests(client, writer, node_requests) if profiles else None,
+            counts_data=count_data(profiles.values()),
         )
-        self._advance = AdvanceWatches(
-            client,
-            self._feed,
-            self._containment.supervise,
-            AdvanceStatusWriter(writer),
-            is_on=bool(profiles),
-        )
-        self._counted = CountedWatches(
-            client,
-            self._feed,
-            self._containment.supervise,
-            CountedStatusWriter(writer),
-            is_on=bool(profiles),
-        )
-        self._data = DataWatches(
-            client, self._feed, self._containment.supervise, is_on=count_data(profiles.values())
-        )
-        self._claims = ClaimWatches(
-            client, self._feed, self._containment.supervise, is_on=bool(profiles)
-        )
-        readiness = DeviceReadiness(self._claims.get, self._recorder.warned)
-        special = SpecialClaims(writer, self._claims.get)
+        readiness = DeviceReadiness(self._kinds.claims.get, self._recorder.warned)
+        special = SpecialClaims(writer, self._kinds.claims.get)
         self._claim_writer = ClaimWriter(
-            writer, self._claims.written, time.time, readiness, special
+            writer, self._kinds.claims.written, time.time, readiness, special
         )
         self._watches = Watches(
             client,
@@ -294,7 +246,7 @@ class Scheduler:
         self._pricing = Pricing(self.engine, self._feed)
         self.usage = Usage(self.engine.cluster)
         self._measures = Measures(
-            metrics, self.engine, self._binder, self._recorder, self._gangs.writer
+            metrics, self.engine, self._binder, self._recorder, self._kinds.gangs.writer
         )
         self._measures.watch_containment(self._containment)
         if decisions:
@@ -304,18 +256,11 @@ class Scheduler:
         expose_counted_of(self.engine, metrics)
         if self._elector:
             self._measures.watch_leader(self._elector)
-        self._readings = Readings(sources, self.engine, self._feed) if sources else None
-        if self._readings:
-            self._measures.watch_readings(self._readings)
-        self._figures = FigureFeed(figures, self._feed) if figures else None
-        if self._figures:
-            expose_figures(self._figures, self.engine, metrics)
-        self._named = NamedReadingFeed(readings, self._feed) if readings else None
-        if self._named:
-            expose_named(self._named, self.engine, metrics)
-        self._forecasts = ForecastFeed(forecasts, client, self._feed) if forecasts else None
-        if self._forecasts:
-            expose_forecasts(self._forecasts, self.engine, metrics)
+        self._feeds = Feeds(self.engine, self._feed, metrics)
+        self._feeds.add_readings(sources, self._measures)
+        self._feeds.add_figures(figures)
+        self._feeds.add_named(readings)
+        self._feeds.add_forecasts(forecasts, client)
         if service_classes:
             expose_service_classes(service_classes, self.engine, metrics)
         self._service_classes = service_classes
@@ -341,7 +286,26 @@ class Scheduler:
             self._served, self._watches.pods, self.engine, lambda: not self._unsynced(), metrics
         )
         self._owners = OwnerReader(client, self._feed, self._served, time.monotonic)
-        self._finished = FinishedMembers(client, self._feed, self._watches.decode_pod)
+        writes = Writers(
+            self._binder,
+            self._preparer,
+            self._recorder,
+            self._evictor,
+            self._claim_writer,
+            self._kinds,
+            FinishedMembers(client, self._feed, self._watches.decode_pod),
+            self._reporting,
+            self._reserver,
+            self._extenders,
+        )
+        self._finished = writes.finished
+        self._carrying_out = CarryingOut(
+            writes,
+            self.engine,
+            self._measures,
+            expects_variables=expects_variables,
+            perform=self._perform,
+        )
         self._verification = Verification(
             self.engine, self._reflectors, self._watches.pods, self._feed, metrics, verify_every_s
         )
@@ -391,22 +355,10 @@ class Scheduler:
             self._forecasting,
             *([self._run_time_store, self._reporting] if self._run_time_store else ()),
             *([self._reservations] if self._reserver else ()),
-            self._gangs,
-            self._gangs.writer,
-            self._queues,
-            self._queues.writer,
-            self._advance,
-            self._advance.writer,
-            self._counted,
-            self._counted.writer,
-            self._claims,
-            self._data,
+            *self._kinds.parts,
             self._drivers,
             self.usage,
-            *([self._readings] if self._readings else ()),
-            *([self._figures] if self._figures else ()),
-            *([self._named] if self._named else ()),
-            *([self._forecasts] if self._forecasts else ()),
+            *self._feeds.all,
             *([self._extenders] if self._extenders else ()),
         )
         for part in working:
@@ -430,10 +382,7 @@ class Scheduler:
             if self._reserver:
                 await self._reserver.stop()
             await self._binder.stop(grace_s)
-            writers = (
-                self._recorder, self._gangs.writer, self._queues.writer, self._advance.writer,
-                self._counted.writer,
-            )  # fmt: skip
+            writers = self._recorder, *self._kinds.writers
             await asyncio.gather(*(each.stop(grace_s) for each in writers))
             for task in parts:
                 task.cancel()
@@ -483,15 +432,7 @@ class Scheduler:
         return f"standby: {leader or 'nobody'} leads"
 
     def _reflectors(self) -> tuple[Reflector[Any], ...]:
-        return *self._watches.all, *self._kinds_served()
-
-    def _kinds_served(self) -> tuple[Reflector[Any], ...]:
-        """Of kinds that may be served or not."""
-        return (
-            *self._gangs.reflectors, *self._queues.reflectors, *self._advance.reflectors,
-            *self._counted.reflectors, *self._data.reflectors,
-            *self._claims.reflectors,
-        )  # fmt: skip
+        return *self._watches.all, *self._kinds.reflectors
 
     def _fit_to_lead(self) -> bool:
         ticking = time.monotonic() - self._decided_at_s < _STUCK_S
@@ -499,20 +440,12 @@ class Scheduler:
 
     def _unsynced(self) -> Sequence[str]:
         """What was not listed yet."""
-        kinds = {
-            "gangs": self._gangs.is_synced,
-            "queues": self._queues.is_synced,
-            "reservations": self._advance.is_synced,
-            "counted resources": self._counted.is_synced,
-            "resource claims": self._claims.is_synced,
-            "data objects": self._data.is_synced,
-        }
-        return self._watches.unsynced or [what for what, synced in kinds.items() if not synced]
+        return self._watches.unsynced or self._kinds.unsynced
 
     async def _take_over(self, elector: Elector) -> None:
         """Decides once we know at least what could be read after we had won."""
         await elector.elected.wait()
-        kinds = self._kinds_served()
+        kinds = self._kinds.reflectors
         served = (each for each in kinds if each.synced and not each.problem)
         behind = (*self._watches.all, *served)
         await asyncio.gather(*(self._catch_up(reflector) for reflector in behind))
@@ -598,95 +531,15 @@ class Scheduler:
         if not self._has_taken_over:
             return  # the leader announces it
         said = self._containment.attempt(
-            _doing(instruction), _about(instruction), partial(self._carry_out, instruction)
+            doing(instruction), about(instruction), partial(self._carry_out, instruction)
         )
-        answer = _failed(instruction, said) if said else None
+        answer = failed(instruction, said) if said else None
         if answer is not None:
             asyncio.get_running_loop().call_soon(self._feed, answer)
 
     def _carry_out(self, instruction: instructions.Instruction) -> None:
         self._on_instruction(instruction)
-        match instruction:
-            case instructions.AskExtenders():
-                assert self._extenders is not None
-                self._extenders.submit(instruction)
-            case instructions.Prepare(pod, node, steps):
-                self._preparer.submit(instruction)
-                log.debug(steps[0].doing, pod=pod.key, node=node)
-            case instructions.Bind(pod, node):
-                self._measures.bind_started(pod)
-                self._binder.submit(instruction)
-                log.debug("binding", pod=pod.key, node=node)
-            case instructions.Decided(pod, node, record):
-                gpus = [asdict(gpu) for gpu in record.gpus]
-                scores = {name: round(added, 2) for name, added in record.scores.items()}
-                goals = {"goals": [each.text for each in record.goals]} if record.goals else {}
-                log.debug("decided", pod=pod.key, node=node, scores=scores, gpus=gpus, **goals)
-            case instructions.AnnounceScheduled(pod, node):
-                self._recorder.scheduled(instruction)
-                self._measures.pod_scheduled(instruction)
-                self._reporting.started(instruction)
-                log.info("bound", **self._bound(instruction))
-                if pod.uninjected and self._expects_variables:
-                    self._perform(instructions.AnnounceWarning(pod, UNINJECTED, _UNINJECTED))
-            case instructions.Evict(pod, node):
-                self._evictor.submit(instruction)
-                names = [victim.key for victim in instruction.victims]
-                if not instruction.moves:
-                    self._measures.victims(len(names))
-                if instruction.within_budgets:
-                    self._measures.made_room(instruction)
-                log.info("evicting", pod=pod.key, node=node, victims=names)
-            case instructions.Unreserve(pod):
-                if self._reserver:
-                    self._reserver.delete(pod)
-                log.info("deleting a reservation pod", pod=pod.key, node=pod.node)
-            case instructions.ReleaseClaims(pod):
-                self._claim_writer.release(pod.uid)
-            case instructions.FreeClaim(pod, claim):
-                self._claim_writer.free(pod.uid, claim)
-                log.info("freeing a resource claim", pod=pod.key, claim=claim.key)
-            case instructions.ClearNomination(pod):
-                self._recorder.unnominated(pod)
-            case instructions.Decline(pod, message):
-                log.info("declined", pod=pod.key, message=message)
-            case instructions.AnnounceFailure(pod, reason, message):
-                self._recorder.failed(instruction)
-                log.info("not scheduled", pod=pod.key, reason=reason, message=message)
-            case instructions.AnnounceWarning(pod, reason, message):
-                self._recorder.warned(instruction)
-                self.metrics.warnings.labels(reason).inc()
-                log.warning("pod warned", pod=pod.key, reason=reason, message=message)
-            case instructions.AnnounceNotice(pod, reason, message):
-                self._recorder.warned(instruction)
-                log.info("pod noted", pod=pod.key, reason=reason, message=message)
-            case instructions.GangStatusChanged(spec, status):
-                self._gangs.write(spec, status)
-                log.info("gang", gang=spec.key, state=status.state, message=status.message)
-            case instructions.QueueStatusChanged(queue, standing):
-                self._queues.write(queue.key, standing)
-                log.debug("queue", queue=queue.key, running=standing.running_pods)
-            case instructions.AdvanceStatusChanged(name, advance):
-                self._advance.write(name, advance)
-                log.info("reservation", name=name, phase=advance.phase, message=advance.message)
-            case instructions.CountedStatusChanged(name, counted):
-                self._counted.write(name, counted)
-                log.debug("counted resource", name=name, used=counted.used)
-            case instructions.FindFinished():
-                self._finished.submit(instruction)
-            case instructions.AttemptCrashed():
-                pass  # see `_perform`
-            case _:
-                assert_never(instruction)
-
-    def _bound(self, done: instructions.AnnounceScheduled) -> dict[str, Any]:
-        """What the log says of a bind: where, on which GPUs, and how long it all took."""
-        waited_ms = round(1000 * (time.monotonic() - done.first_queued_s), 1)
-        told = {"pod": done.pod.key, "node": done.node}
-        held = self.engine.cluster.holdings.get(done.pod.uid)
-        uses = held.grant.uses if held and held.grant else ()
-        gpus = {"gpus": [use.uuid for use in uses if use.uuid] or len(uses)} if uses else {}
-        return {**told, **gpus, "ms": waited_ms, "attempts": done.attempts}
+        self._carrying_out.carry_out(instruction)
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -711,17 +564,7 @@ class Scheduler:
     async def _show_again(self) -> None:
         """Shows an engine that knows nothing what the watches hold."""
         self.usage.cluster = self.engine.cluster
-        async for _ in self._gangs.retell():
-            self._decided_at_s = time.monotonic()
-        async for _ in self._queues.retell():
-            self._decided_at_s = time.monotonic()
-        async for _ in self._advance.retell():
-            self._decided_at_s = time.monotonic()
-        async for _ in self._counted.retell():
-            self._decided_at_s = time.monotonic()
-        async for _ in self._data.retell():
-            self._decided_at_s = time.monotonic()
-        async for _ in self._claims.retell():
+        async for _ in self._kinds.retell():
             self._decided_at_s = time.monotonic()
         async for _ in self._watches.retell():
             self._decided_at_s = time.monotonic()
@@ -783,42 +626,3 @@ def _encoder(
     if decisions:
         now_ns, epoch = decisions.drawing(now_ns), epoch and decisions.drawing(epoch)
     return DialectEncoder(now_ns, epoch=epoch, failures=failures)
-
-
-def _doing(instruction: instructions.Instruction) -> str:
-    match instruction:
-        case instructions.Bind():
-            return "binding"
-        case instructions.Prepare():
-            return instruction.steps[0].doing
-        case instructions.Evict():
-            return "evicting"
-    return "announcing"
-
-
-def _about(instruction: instructions.Instruction) -> str:
-    """The object that it is about."""
-    match instruction:
-        case instructions.GangStatusChanged(spec):
-            return spec.key
-        case instructions.QueueStatusChanged(queue):
-            return queue.key
-        case instructions.FindFinished(key) | instructions.AdvanceStatusChanged(key):
-            return key
-        case instructions.CountedStatusChanged(key):
-            return key
-    return instruction.pod.key
-
-
-def _failed(instruction: instructions.Instruction, said: str) -> events.Event | None:
-    """What the engine hears of an instruction that could not be carried out."""
-    match instruction:
-        case instructions.Bind(pod):
-            return events.BindFailed(pod.uid, events.BindProblem.DENIED, said)
-        case instructions.AskExtenders(pod):
-            return events.ExtendersAnswered(pod.uid, ExtenderAnswer(error=said))
-        case instructions.Prepare(pod, steps=steps):
-            return events.PrepareFailed(pod.uid, failure_of(steps[0], said))
-        case instructions.Evict(pod):
-            return events.EvictionEnded(pod.uid, said)
-    return None
