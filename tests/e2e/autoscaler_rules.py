@@ -2,6 +2,9 @@
 
 Both add nodes for pods with `PodScheduled=False` and the reason `Unschedulable`, and for no other.
 A pod that is nominated waits for an eviction, and needs no node.
+
+Cluster Autoscaler removes a node with GPUs whose pods request fewer of them than half, if each of
+these pods fits on another node. Both read requests, not annotations.
 """
 
 import json
@@ -11,6 +14,7 @@ from typing import Any
 from fairlead.sim.controlplane import ControlPlane
 
 UNSCHEDULABLE = "Unschedulable"
+GPU = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True)
@@ -65,3 +69,15 @@ def _revision(pod: dict[str, Any]) -> Revision:
     ]
     nominated, bound = status.get("nominatedNodeName", ""), bool(pod["spec"].get("nodeName"))
     return Revision(pod["metadata"]["name"], "".join(reasons), nominated, bound)
+
+
+def gpu_utilisation(plane: ControlPlane, node: str) -> float:
+    """What Cluster Autoscaler compares with `--scale-down-gpu-utilization-threshold`."""
+    has = int(plane.api("GET", f"/api/v1/nodes/{node}")[1]["status"]["allocatable"][GPU])
+    pods = plane.api("GET", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{node}")[1]["items"]
+    requested = (
+        int(container.get("resources", {}).get("requests", {}).get(GPU, 0))
+        for pod in pods
+        for container in pod["spec"]["containers"]
+    )
+    return sum(requested) / has

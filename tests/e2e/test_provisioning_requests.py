@@ -148,3 +148,26 @@ def test_a_request_that_failed_is_written_again_and_those_of_others_are_left_alo
             pods.delete(name)
         eventually(lambda: not requests.templates(), what="the templates are gone")
         assert requests.wait_for_one()["metadata"]["uid"] == theirs
+        create_shares(pods, namespace)
+        check_shares(requests.wait_for_one(other_than=[theirs]), requests)
+
+
+def create_shares(pods: Pods, pool: str) -> None:
+    said = {"fairlead.dev/gang": "shares", "fairlead.dev/gang-min": "3"}
+    for n in range(3):
+        pods.create(
+            f"s{n}",
+            metadata={"annotations": {**said, "fairlead.dev/gpu-share": "0.5"}},
+            nodeSelector={"pool": pool},
+            requests={"cpu": "2"},
+        )
+
+
+def check_shares(request: Json, requests: Requests) -> None:
+    """Three halves are two GPUs, and each of the two pods has what two of the three need."""
+    [pod_set] = request["spec"]["podSets"]
+    assert pod_set["count"] == 2
+    spec = requests.templates()[pod_set["podTemplateRef"]["name"]]["template"]["spec"]
+    first, second = (each["resources"] for each in spec["containers"])
+    assert first["limits"] == {GPU: "1"}
+    assert first["requests"]["cpu"] == second["requests"]["cpu"] == "2"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from autoscaler_rules import gpu_utilisation
 from fairlead.kube.reservations import LABEL, reservation_name
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, Running, eventually, fairlead
@@ -104,6 +105,8 @@ def test_a_gpu_is_reserved_shared_and_given_back(
     pods.wait_bound("one", "two")
     assert {gpu_of(pods, name) for name in ("one", "two")} == {"GPU-00000000-aaaa"}
     assert scheduler.metric("fairlead_gpu_reservations", state="shared") == 1
+    seen = gpu_utilisation(pods.plane, kubelet.node)
+    assert seen == 0.5, "the shares request no GPU, their reservation does"
 
     pods.create("whole", gpus=2, nodeSelector={"only": pods.namespace})
     assert "Insufficient nvidia.com/gpu" in pods.wait_refused("whole")["message"]

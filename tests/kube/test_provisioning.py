@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from random import Random
 from typing import Any
 
@@ -12,6 +13,7 @@ from builders import a_pod
 from fairlead.engine.node_requests import NodeRequest
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.kube.provisioning import decode_request, request_body, template_body
+from fairlead.model.gpus import GpuRequest
 from fairlead.model.node_requests import RequestTerms
 from fuzz.mutations import mutated
 
@@ -93,6 +95,34 @@ def test_a_template_has_what_says_where_pods_can_run_and_nothing_else() -> None:
     assert spec["containers"] == [
         {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "8"}}}
     ]
+
+
+@pytest.mark.parametrize(
+    ("ask", "together"),
+    [
+        (GpuRequest(1, False, 300, dialect="fairlead"), 3),
+        (GpuRequest(1, False, 300, memory_milli=500, dialect="kai"), 2),
+        (GpuRequest(1, False, 1, dialect="fairlead"), 8),
+        (GpuRequest(1, False, 0, 4096, dialect="fairlead"), 1),
+        (GpuRequest(1, False, 700, dialect="fairlead"), 1),
+        (GpuRequest(1, False, 300, dialect="hami"), 0),
+        (GpuRequest(1, False, 0, profile="1g.10gb", dialect="fairlead"), 0),
+        (GpuRequest(1), 0),
+    ],
+)
+def test_parts_of_gpus_are_requested_as_whole_ones(ask: GpuRequest, together: int) -> None:
+    pod = a_pod("a", uid="1", gpu_request=ask)
+    request = NodeRequest(GANG, ((pod, 7),))
+    body = copy.deepcopy(POD)
+    container = body["spec"]["containers"][0]
+    container |= {"resources": {"requests": {"cpu": "1"}}, "ports": [{"hostPort": 80}]}
+    made = template_body(request, 0, body)["template"]["spec"]["containers"]
+    (pod_set,) = request_body(request, "v1", RequestTerms())["spec"]["podSets"]
+    assert pod_set["count"] == (math.ceil(7 / together) if together else 7)
+    assert len(made) == len({each["name"] for each in made}) == max(1, together)
+    asked = [each["resources"].get("limits", {}).get("nvidia.com/gpu") for each in made]
+    assert asked == (["1"] if together else [None]) + [None] * (len(made) - 1)
+    assert sum("ports" in each for each in made) == 1
 
 
 def test_mutated_requests_are_read_or_are_unreadable() -> None:

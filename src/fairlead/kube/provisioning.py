@@ -13,6 +13,7 @@ import msgspec
 
 from fairlead.engine.node_requests import NodeRequest
 from fairlead.kube.object_kinds import ObjectKind
+from fairlead.kube.share_templates import pods_per_gpu, with_whole_gpus
 from fairlead.model.node_requests import RequestTerms
 from fairlead.model.pods import Pod
 
@@ -148,8 +149,11 @@ def request_name(request: NodeRequest) -> str:
 def request_body(request: NodeRequest, version: str, terms: RequestTerms) -> Json:
     name = request_name(request)
     sets = [
-        {"podTemplateRef": {"name": template_name(name, number)}, "count": count}
-        for number, (_, count) in enumerate(request.pods)
+        {
+            "podTemplateRef": {"name": template_name(name, number)},
+            "count": -(-count // (pods_per_gpu(pod) or 1)),
+        }
+        for number, (pod, count) in enumerate(request.pods)
     ]
     meta = _meta(request, name) | {"annotations": {REQUESTED_FOR: request.gang}}
     spec: Json = {"provisioningClassName": terms.class_name, "podSets": sets}
@@ -172,6 +176,7 @@ def template_body(request: NodeRequest, number: int, pod: Json) -> Json:
     volumes = [_picked(each, _VOLUME_FIELDS) for each in pod["spec"].get("volumes", ())]
     if kept := [each for each in volumes if len(each) > 1]:
         spec["volumes"] = kept
+    spec = with_whole_gpus(spec, request.pods[number][0])
     return {
         "apiVersion": "v1",
         "kind": "PodTemplate",
