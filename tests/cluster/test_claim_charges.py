@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from builders import a_node, a_pod
 from claim_objects import GPU_CLASS, a_claim, a_claim_user, a_claiming_pod, a_slice, an_allocation
 from fairlead.cluster import claiming
@@ -11,6 +13,7 @@ from fairlead.model.claims import ClaimObject, ClaimUser, DeviceNeed, DeviceRequ
 from fairlead.model.devices import DeviceClass
 from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS
+from fairlead.queue.quotas.asks import asked_together
 
 
 def a_cluster(*objects: ClaimObject) -> Cluster:
@@ -80,6 +83,17 @@ def test_a_claim_of_a_group_counts_once_for_a_pod_with_a_node() -> None:
         assert used(cluster) == 1000, "another pod counts for it now"
     cluster.remove(pods[2].uid)
     assert used(cluster) == 0
+
+
+@pytest.mark.parametrize("needed", [1, 3, 4])
+def test_a_claim_that_pods_of_a_gang_share_is_asked_for_once(needed: int) -> None:
+    cluster = a_cluster(a_claim("s", count=2), *map(a_claim, "abcd"))
+    pods = [a_claiming_pod(f"p-{own}", "s", own) for own in "abcd"]
+    asked = asked_together((pod.request for pod in pods), needed, cluster.charges.of_request)
+    assert dict(asked)[GPUS] == 2000 + 1000 * needed, "the shared one, and one for each pod"
+
+    alike = [a_claiming_pod(f"q-{number}", "s").request for number in range(4)]
+    assert dict(asked_together(alike, needed, cluster.charges.of_request))[GPUS] == 2000
 
 
 def test_a_slice_counts_for_its_part() -> None:

@@ -11,7 +11,7 @@ from fairlead.model.queues import GPUS, QueueSpec, UnitOrder
 from fairlead.queue.entries import Entry
 from fairlead.queue.order import OrderKey
 from fairlead.queue.queue import SchedulingQueue
-from fairlead.queue.quotas.asks import least_sum
+from fairlead.queue.quotas.asks import asked_together
 from fairlead.queue.quotas.not_lent import NotLent
 from fairlead.queue.quotas.order import QueuePool
 from fairlead.queue.quotas.shares import FairShares
@@ -161,9 +161,9 @@ class QueueOrdering:
         if known is None or known[:2] != (size, needed):
             if len(self._gangs) >= _MOST_GANGS:
                 self._gangs.clear()
-            kinds = Counter(pod.request for pod in unit.pods)
-            charges = [(self._charge_of(request), count) for request, count in kinds.items()]
-            known = self._gangs[unit.key] = size, needed, dict(least_sum(charges, needed))
+            requests = (pod.request for pod in unit.pods)
+            asked = dict(asked_together(requests, needed, self._charge_of))
+            known = self._gangs[unit.key] = size, needed, asked
         return known[2]
 
     def _asked_by_pod(self, request: PodRequest) -> Mapping[str, int]:

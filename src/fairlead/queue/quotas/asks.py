@@ -1,8 +1,42 @@
 """What several pods request together, in the amounts of a queue."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
-from fairlead.model.pods import Amounts
+from fairlead.model.claim_uses import ClaimUse
+from fairlead.model.pods import Amounts, PodRequest
+
+
+def asked_together(
+    requests: Iterable[PodRequest], needed: int, charge_of: Callable[[PodRequest], Amounts]
+) -> Amounts:
+    """The least that so many pods with these requests ask for; a claim that several use is one."""
+    kinds = Counter(requests)
+    shared = _shared(kinds)
+    if not shared:
+        return least_sum([(charge_of(kind), count) for kind, count in kinds.items()], needed)
+    own = [(charge_of(_without(kind, shared)), count) for kind, count in kinds.items()]
+    found = Counter(dict(least_sum(own, needed)))
+    found.update(dict(charge_of(PodRequest(claims=tuple(shared.values())))))
+    return tuple(found.items())
+
+
+def _shared(kinds: Counter[PodRequest]) -> dict[str, ClaimUse]:
+    """Claims that several of the pods use, by key."""
+    uses: Counter[str] = Counter()
+    found: dict[str, ClaimUse] = {}
+    for kind, count in kinds.items():
+        for use in kind.claims:
+            if use.key:
+                uses[use.key] += count
+                found[use.key] = use
+    return {key: use for key, use in found.items() if uses[key] > 1}
+
+
+def _without(request: PodRequest, shared: dict[str, ClaimUse]) -> PodRequest:
+    claims = tuple(use for use in request.claims if use.key not in shared)
+    return replace(request, claims=claims) if len(claims) < len(request.claims) else request
 
 
 def least_sum(kinds: Sequence[tuple[Amounts, int]], needed: int) -> Amounts:

@@ -17,7 +17,7 @@ from fairlead.model.queue_amounts import shown_amount
 from fairlead.model.queues import GPUS, GPUS_OF_MODEL, PastUse, Period, QueueSpec
 from fairlead.queue.quota import QuotaRefusal
 from fairlead.queue.quotas.admitted import AdmittedGangs
-from fairlead.queue.quotas.asks import least_sum
+from fairlead.queue.quotas.asks import asked_together
 from fairlead.queue.quotas.names import QueueNames
 from fairlead.queue.quotas.not_lent import NotLent
 from fairlead.queue.quotas.past_use import exhausted, period_end
@@ -118,13 +118,12 @@ class QueuePolicy:
 
         Pods of one gang that name different queues are only admitted singly.
         """
-        kinds = Counter((self._names.of(pod), pod.request) for pod in pods)
         first = next(iter(pods))
         if refusal := self._contradicts(first):
             return refusal
-        if len({key for key, _ in kinds}) != 1:
+        if len({self._names.of(pod) for pod in pods}) != 1:
             return None
-        asked = least_sum([(self._charge_of(kind), n) for (_, kind), n in kinds.items()], needed)
+        asked = asked_together((pod.request for pod in pods), needed, self._charge_of)
         return self._admits_pod(self._names.of(first), first, asked)
 
     def admits_gang(self, spec: GangSpec, queue: str, asked: Amounts) -> QuotaRefusal | None:
