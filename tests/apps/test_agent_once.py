@@ -59,8 +59,8 @@ def test_a_machine_without_a_driver_is_told_in_one_line(tmp_path: Path) -> None:
     [
         (("--interval", "soon"), "--interval is 'soon'; write seconds"),
         (("--interval", "1ms"), "at least 0.1s"),
-        (("--stranger-after", "-5s"), "--stranger-after is '-5s'"),
-        (("--strangers", "shoot"), "choose report, or withhold"),
+        (("--unassigned-after", "-5s"), "--unassigned-after is '-5s'"),
+        (("--unassigned", "shoot"), "choose report, or withhold"),
     ],
 )
 def test_options_that_make_no_sense(

@@ -109,7 +109,7 @@ def test_the_load_generator_sees_what_lives():
     scene = Scene(a_node("n1", gpus=2))
     pod = work("a")
     vain = work("v", gpus=4)
-    scene.place(pod, vain, a_pod("stranger"))
+    scene.place(pod, vain, a_pod("other"))
     assert scene.watching.seen() == {"a": WorkloadPods(1, 0), "v": WorkloadPods(0, 1)}
     assert scene.watching.gpus() == 2
     scene.engine.handle(PodGone(pod), now=1.0)

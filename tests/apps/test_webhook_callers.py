@@ -51,7 +51,7 @@ async def test_only_certificates_of_the_authority_are_answered(
             await asked(server, other)
         assert await server.get("/readyz") == (200, "ok"), "probes have no certificate"
         _, counted = await server.get("/metrics")
-    assert 'fairlead_webhook_answers_total{outcome="stranger",route="mutate"} 1.0' in counted
+    assert 'fairlead_webhook_answers_total{outcome="denied",route="mutate"} 1.0' in counted
 
 
 async def test_only_these_names_are_answered(authority: Authority) -> None:

@@ -165,7 +165,7 @@ AGENT = "DaemonSet/fairlead-agent"
 SHOWN_OF_AGENT: list[tuple[str, Any, str, str, Any]] = [
     ("agent.runtimeClassName", "gpu", AGENT, f"{POD}.runtimeClassName", "gpu"),
     ("agent.interval", "9s", AGENT, f"{CONTAINER}.args.1", "--interval=9s"),
-    ("agent.strangers", "report", AGENT, f"{CONTAINER}.args.2", "--strangers=report"),
+    ("agent.unassigned", "report", AGENT, f"{CONTAINER}.args.2", "--unassigned=report"),
     ("agent.podMetrics", True, AGENT, f"{CONTAINER}.args.3", "--pod-metrics"),
     ("agent.hostPID", True, AGENT, f"{POD}.hostPID", True),
     ("agent.mig.enabled", True, AGENT, f"{CONTAINER}.args.3", "--mig=all"),

@@ -71,8 +71,8 @@ class Machine:
     def agent(self, *options: str, node: str = "", ends_with: int = 0) -> Iterator[Running]:
         with fairlead(
             self.plane, "--node", node or self.node, "--address", "127.0.0.1", "--interval",
-            "200ms", "--stranger-after", "0s", "--pod-metrics", "--proc", str(self.proc), "--nvml",
-            "fairlead.sim.nvml.shared:library", *options,
+            "200ms", "--unassigned-after", "0s", "--pod-metrics", "--proc", str(self.proc),
+            "--nvml", "fairlead.sim.nvml.shared:library", *options,
             program="agent", kubeconfig=self._rights, env={"FAIRLEAD_NVML_FILE": str(self._file)},
             ends_with=ends_with,
         ) as running:  # fmt: skip
@@ -178,7 +178,7 @@ def test_nothing_is_written_while_nothing_changes(machine: Machine, pods: Pods) 
         assert machine.read()["metadata"]["resourceVersion"] == version
         assert agent.metric("fairlead_gpu_pod_memory_used_bytes", pod="train") == 3 * (3 << 30)
         assert agent.metric("fairlead_gpu_pod_utilization_ratio", pod="train") == 1.0
-        assert "fairlead_gpu_stranger_memory_used_bytes{" not in agent.get("/metrics")[1]
+        assert "fairlead_gpu_unassigned_memory_used_bytes{" not in agent.get("/metrics")[1]
 
 
 def test_a_process_that_a_pod_left_behind_keeps_its_gpu(machine: Machine, pods: Pods) -> None:
@@ -195,7 +195,7 @@ def test_a_process_that_a_pod_left_behind_keeps_its_gpu(machine: Machine, pods: 
         assert event["regarding"]["kind"] == "Node"
         assert "uses 3072 MiB of GPU 1" in event["note"]
         assert agent.metric("fairlead_gpu_healthy", gpu="1") == 0
-        used = agent.metric("fairlead_gpu_stranger_memory_used_bytes", gpu="1", pid="4711")
+        used = agent.metric("fairlead_gpu_unassigned_memory_used_bytes", gpu="1", pid="4711")
         assert used == 3 << 30
 
         machine.end(4711)
@@ -209,7 +209,7 @@ def test_a_restart_of_the_agent_gives_no_gpu_away_that_is_not_empty(machine: Mac
     version = machine.read()["metadata"]["resourceVersion"]
 
     with machine.agent() as agent:
-        eventually(lambda: agent.metric("fairlead_gpu_stranger_memory_used_bytes", pid="4711"))
+        eventually(lambda: agent.metric("fairlead_gpu_unassigned_memory_used_bytes", pid="4711"))
         said = {one["event"] for one in agent.records}
 
     assert "inventory published" not in said
@@ -225,7 +225,7 @@ def test_a_pod_on_a_gpu_that_it_was_not_given_is_told_so(machine: Machine, pods:
         assert "of a pod that was not assigned this GPU" in event["note"]
         assert "CUDA_VISIBLE_DEVICES" in event["note"]
         eventually(lambda: machine.health() == ["ok", "ok"])
-        assert agent.metric("fairlead_gpu_stranger_memory_used_bytes", pid="4711") == 3 << 30
+        assert agent.metric("fairlead_gpu_unassigned_memory_used_bytes", pid="4711") == 3 << 30
 
 
 def mirror_of(claimed: str) -> dict[str, str]:

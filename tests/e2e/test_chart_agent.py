@@ -61,13 +61,13 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
     machine = FileStore(tmp_path / "machine.json", machine_of())
     with machine.open() as driver:
         driver.gpus[0].processes = [FakeProcess(4711, 1 << 30)]
-    stranger = tmp_path / "proc" / "4711"
-    stranger.mkdir(parents=True)
-    (stranger / "cgroup").write_text("0::/user.slice\n")
-    (stranger / "comm").write_text("python\n")
+    process = tmp_path / "proc" / "4711"
+    process.mkdir(parents=True)
+    (process / "cgroup").write_text("0::/user.slice\n")
+    (process / "comm").write_text("python\n")
     command = at(release.get("daemonset", "fairlead-agent"), f"{POD}.containers.0.args")
 
-    options = ("--address=127.0.0.1", "--stranger-after=0s", f"--proc={stranger.parent}",
+    options = ("--address=127.0.0.1", "--unassigned-after=0s", f"--proc={process.parent}",
                "--nvml=fairlead.sim.nvml.shared:library")  # fmt: skip
     env = {"NODE_NAME": "gpu-1", "FAIRLEAD_NVML_FILE": str(tmp_path / "machine.json")}
     with fairlead(

@@ -67,7 +67,7 @@ def test_alerts_and_boards_are_labelled_as_asked(charts: Helm) -> None:
     assert found["PrometheusRule/fairlead"]["metadata"]["labels"]["release"] == "us"
     assert boards["metadata"]["labels"]["mine"] == "yes"
     assert {json.loads(board)["uid"] for board in boards["data"].values()} == {
-        "fairlead", "fairlead-cards",
+        "fairlead", "fairlead-gpus",
     }  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def test_each_pool_has_an_agent_with_its_own_values(charts: Helm) -> None:
     found = agents(charts, *POOLS)
     assert list(found) == [f"fairlead-agent-{name}" for name in ("inference", "training", "1")]
     inference, training, plain = (at(one, POD) for one in found.values())
-    both = ["--interval=5s", "--strangers=withhold"]
+    both = ["--interval=5s", "--unassigned=withhold"]
 
     assert at(inference, "containers.0.args") == ["agent", *both, "--mps=all", "--mps-processes=2"]
     assert at(training, "containers.0.args") == [

@@ -77,9 +77,9 @@ def test_server_and_kubectl_report_the_version_they_were_built_from(
 def test_client_that_trusts_another_authority_is_refused(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
-    stranger = Authority(tmp_path)
+    other = Authority(tmp_path)
     with (
-        SyncClient(control_plane.port, trusting(stranger.certificate)) as client,
+        SyncClient(control_plane.port, trusting(other.certificate)) as client,
         pytest.raises(ssl.SSLCertVerificationError, match="CERTIFICATE_VERIFY_FAILED"),
     ):
         client.api("GET", "/version")

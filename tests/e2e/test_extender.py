@@ -206,10 +206,10 @@ def test_tls_and_who_may_ask(
     )  # fmt: skip
     with extender(control_plane, *secured, ready=False) as process:
         trusted = Asking(process.url, trusting(authority.certificate, client))
-        stranger = Asking(process.url, trusting(authority.certificate))
-        eventually(lambda: stranger.get("/readyz")[0] == 200)
+        other = Asking(process.url, trusting(authority.certificate))
+        eventually(lambda: other.get("/readyz")[0] == 200)
         refused = 403, "a client certificate from a CA in --client-ca is required\n"
-        assert stranger.post("filter", b"{}") == refused
+        assert other.post("filter", b"{}") == refused
         kubelet = Asking(process.url, trusting(authority.certificate, authority.client("kubelet")))
         assert kubelet.post("filter", b"{}")[0] == 403
         assert trusted.post("filter", b"{}")[0] == 400

@@ -319,9 +319,9 @@ async def test_event_that_the_server_will_never_take_is_given_up(
 ) -> None:
     status, _ = control_plane.api("GET", f"/api/v1/namespaces/{pod.namespace}")
     assert status == 200
-    stranger = Pod("no-such-namespace", "p", "uid", scheduler=SCHEDULER)
+    other = Pod("no-such-namespace", "p", "uid", scheduler=SCHEDULER)
     async with recording(client) as recorder:
-        recorder.scheduled(AnnounceScheduled(stranger, "node-1", 1, 0.0))
+        recorder.scheduled(AnnounceScheduled(other, "node-1", 1, 0.0))
         recorder.scheduled(AnnounceScheduled(pod, "node-1", 1, 0.0))
     assert recorder.stats.events.rejected == 1
     assert len(events_of(control_plane, pod)) == 1

@@ -57,7 +57,7 @@ class Cluster:
         path = self.kubeconfig.with_name("agent.log")
         options = [
             "--node", node, "--kubeconfig", str(self.kubeconfig), "--port", "0", "--address",
-            "127.0.0.1", "--interval", "2s", "--stranger-after", "3s",
+            "127.0.0.1", "--interval", "2s", "--unassigned-after", "3s",
         ]  # fmt: skip
         with path.open("wb") as log:
             process = subprocess.Popen([*command, *options], env=self._env, stdout=log, stderr=log)

@@ -176,7 +176,7 @@ async def unassigned(surveyor: Surveyor, uuid: str, pid: int) -> None:
     result = ProcessMonitor(grace_s=0).check(seen, {}, time.monotonic())
     found = [each for each in result.unassigned if each.observed.process.pid == pid]
     check("a process of no pod is unassigned", found, [each.words for each in found])
-    check("and its card is not free", uuid in result.withheld, result.withheld)
+    check("and its GPU is not free", uuid in result.withheld, result.withheld)
     check("whose command is known", owner_of(pid), owner_of(pid))
 
 
@@ -201,7 +201,7 @@ async def xid(uuid: str) -> None:
         seen = await surveyor.xids()
         check("the driver reports it", (uuid, 31) in {(x.uuid, x.number) for x in seen}, seen)
         trouble = (await surveyor.survey()).gpus[0].trouble
-        check("and the card is well", not trouble, trouble or "ok")
+        check("and the GPU is healthy", not trouble, trouble or "ok")
 
 
 async def cost() -> None:
@@ -293,14 +293,14 @@ def program(folder: Path, uuid: str) -> None:
         cluster.create_node("h200")
         with cluster.agent(AGENT, "h200") as agent:
             listed = cluster.eventually(lambda: cluster.inventory("h200"))
-            check("the node's annotation lists the card", listed["cards"][0]["uuid"] == uuid, uuid)
+            check("the node's annotation lists the GPU", listed["cards"][0]["uuid"] == uuid, uuid)
             with torch(40, uuid) as (process, _):
                 held = cluster.eventually(lambda: cluster.health("h200") != "ok")
                 check("a GPU with an unassigned process is withheld", held, cluster.health("h200"))
                 told = cluster.eventually(lambda: cluster.events("UnassignedGPUProcess"))
-                check("and he is reported", f"process {process.pid}" in told[0]["note"], told[0])
+                check("and it is reported", f"process {process.pid}" in told[0]["note"], told[0])
                 text = keep("metrics.txt", _get(agent.url + "/metrics"))
-                used = re.search(rf'stranger_memory_used_bytes{{.*pid="{process.pid}".*', text)
+                used = re.search(rf'unassigned_memory_used_bytes{{.*pid="{process.pid}".*', text)
                 check("and counted", used, used and used[0])
                 busy = re.search(r"fairlead_gpu_utilization_ratio\{.*\} (\S+)", text)
                 check("load in /metrics", busy and float(busy[1]) > 0.5, busy and busy[0])

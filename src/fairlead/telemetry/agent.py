@@ -193,7 +193,7 @@ def _pods(report: AgentReport, *, names: bool) -> Iterator[tuple[Family, Rows]]:
 def _unassigned(report: AgentReport) -> Iterator[tuple[Family, Rows]]:
     yield (
         _gauge(
-            "fairlead_gpu_stranger_memory_used_bytes",
+            "fairlead_gpu_unassigned_memory_used_bytes",
             "GPU memory of a process whose pod was not assigned the GPU.",
             _UNASSIGNED,
         ),

@@ -153,12 +153,12 @@ def _monitor(options: AgentOptions) -> ProcessMonitor:
     grace_s = seconds(options.unassigned_after)
     if grace_s is None or grace_s < 0:
         raise ConfigError(
-            f"--stranger-after is {options.unassigned_after!r}; "
+            f"--unassigned-after is {options.unassigned_after!r}; "
             "write seconds or minutes such as 30s"
         )
     if options.unassigned not in ("report", "withhold"):
         raise ConfigError(
-            f"--strangers is {options.unassigned!r}; choose report, or withhold to also keep "
+            f"--unassigned is {options.unassigned!r}; choose report, or withhold to also keep "
             "other pods off the GPU"
         )
     return ProcessMonitor(

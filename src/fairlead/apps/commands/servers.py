@@ -244,10 +244,10 @@ def agent(
         int, typer.Option(min=0, max=65535, help="Port; 0 selects a free port.")
     ] = 9402,
     interval: Annotated[str, typer.Option(help="How often to read the GPUs.")] = "5s",
-    strangers: Annotated[
+    unassigned: Annotated[
         str, typer.Option(help="For unassigned processes: report, or withhold their GPU.")
     ] = "withhold",
-    stranger_after: Annotated[
+    unassigned_after: Annotated[
         str, typer.Option(help="How long a process may use an unassigned GPU.")
     ] = "30s",
     trusted_namespaces: Annotated[
@@ -301,8 +301,8 @@ def agent(
     refuse_other_outputs(output)
     logs.set_up(log_level)
     options = agents.AgentOptions(
-        node or socket.gethostname(), kubeconfig, context, address, port, interval, strangers,
-        stranger_after, trusted_namespaces, device_plugin, nvml, proc, mig, state,
+        node or socket.gethostname(), kubeconfig, context, address, port, interval, unassigned,
+        unassigned_after, trusted_namespaces, device_plugin, nvml, proc, mig, state,
         pod_metrics, pod_resources, mps, mps_processes, mps_dir, mps_control,
         resource_slices,
     )  # fmt: skip

@@ -67,18 +67,18 @@ class Gate:
         """
         callers = self.callers
         if callers.networks and not callers.holds(_address(request)):
-            raise HttpRefusal(403, "stranger", "requests from this address are not accepted")
+            raise HttpRefusal(403, "denied", "requests from this address are not accepted")
         if callers.authorities is None or self.shown is None:
             return False
         certificate, socket = _extra(request, "peercert"), _extra(request, "ssl_object")
         if not certificate or socket is None:
             raise HttpRefusal(
-                403, "stranger", "a client certificate from a CA in --client-ca is required"
+                403, "denied", "a client certificate from a CA in --client-ca is required"
             )
         if not self.shown.still_trusts(socket.context):
-            raise HttpRefusal(403, "stranger", "the client CAs have changed; connect again")
+            raise HttpRefusal(403, "denied", "the client CAs have changed; connect again")
         if callers.names and callers.names.isdisjoint(names_in(certificate)):
-            raise HttpRefusal(403, "stranger", "the certificate has none of the accepted names")
+            raise HttpRefusal(403, "denied", "the certificate has none of the accepted names")
         return bool(socket.context is not self.shown.context.current)
 
 
