@@ -31,6 +31,7 @@ from fairlead.model.gpu_tenants import TenantTerms
 from fairlead.model.http_extenders import ExtenderTerms
 from fairlead.model.pods import Pod
 from fairlead.model.prices import Basis
+from fairlead.model.solver import SolverQuestion
 from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
@@ -125,6 +126,11 @@ class Engine:
     @keeps_records.setter
     def keeps_records(self, keeps: bool) -> None:
         self._kept.keeps_records = keeps
+
+    @property
+    def solver_questions(self) -> tuple[SolverQuestion, ...]:
+        """What the solver is to answer, as `PlanComputed`."""
+        return self._parts.gangs.solver_questions
 
     @property
     def node_requests(self) -> NodeRequests:

@@ -25,6 +25,7 @@ from fairlead.model.readings import NodeReadings
 from fairlead.model.run_times import RunTime
 from fairlead.model.selectors import LabelSelector
 from fairlead.model.service_classes import ServiceClass
+from fairlead.model.solver import PatternUse
 from fairlead.model.storage import StorageObject
 from fairlead.model.topology import Topology
 from fairlead.model.unit_kinds import UnitKind
@@ -444,6 +445,15 @@ class DataSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanComputed:
+    """What the solver answered about a gang; None: no plan."""
+
+    gang: str
+    number: int
+    answer: tuple[PatternUse, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ForecastSeen:
     """A forecast that starts are chosen by; without values: none is usable."""
 
@@ -523,6 +533,7 @@ Event = (
     | FiguresSeen
     | ReadingSeen
     | DataSeen
+    | PlanComputed
     | ForecastSeen
     | ExtendersAnswered
     | ServiceClassesSeen

@@ -24,6 +24,7 @@ from fairlead.engine.gang_parts import GangParts
 from fairlead.engine.gang_refusals import ROOM, GangRefusals, gang_of
 from fairlead.engine.gang_rooms import GangRooms
 from fairlead.engine.gang_search import GangSearch
+from fairlead.engine.gang_solver import GangSolver
 from fairlead.engine.gang_topology_trials import FirstPlan
 from fairlead.engine.gang_trials import Filling, MemberPlacement, ordered
 from fairlead.engine.gang_views import GangViews
@@ -63,6 +64,7 @@ class GangAttempts:
             cluster, queue, placements, requeuer.beyond_quota, requeuer.on_other_models
         )
         self.patience = self._search.patience
+        self.solver = GangSolver(cluster, queue, placements, self._search.trials)
         self.rooms = GangRooms(
             cluster, queue, in_flight, requeuer, placements, self._search.topology, utc_s
         )
@@ -158,6 +160,8 @@ class GangAttempts:
         if self._limit is not None and filling.delays:
             return self.refusals.hold_back(entry, gang, self._limit.refusal, now)
         if not filling.succeeded:
+            if self.solver.is_on and self._limit is None:
+                self.solver.refused(gang, now)
             with self._limited():
                 return self.refusals.refuse(entry, filling, now)
         flight = GangFlight(entry)
@@ -176,7 +180,8 @@ class GangAttempts:
     def _allowed(self, trial: Trial, gang: Gang, room: GangRoom | None, now: float) -> Filling:
         """The best one that delays no planned start."""
         if self._limit is None or self.limited is None:
-            return self._search.best(trial, gang, now, room)
+            planned = self.solver.filled(trial, gang) if self.solver.has_plan(gang) else None
+            return planned or self._search.best(trial, gang, now, room)
         best = partial(self._search.best, gang=gang, now=now)
         return self.limited.fill(trial, best, self._limit, now)
 

@@ -10,6 +10,7 @@ from fairlead.engine.backfill.attempts import LimitedAttempts
 from fairlead.engine.backfill.limits import Limit
 from fairlead.engine.binds import Binds
 from fairlead.engine.compute_domains import keep_in_clique
+from fairlead.engine.events import PlanComputed
 from fairlead.engine.gang_admission import AdmissionQuota, GangAdmissions
 from fairlead.engine.gang_attempts import GangAttempts
 from fairlead.engine.gang_moves import GangMoves
@@ -24,6 +25,7 @@ from fairlead.engine.instructions import Instruction
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.pods import Pod
+from fairlead.model.solver import SolverQuestion
 from fairlead.model.topology import Topology
 from fairlead.placement.making_room import RoomOutcome
 from fairlead.placement.place import Placement
@@ -142,6 +144,14 @@ class Gangs:
     def crashed(self, entry: Entry) -> bool:
         """An attempt failed half-way; whether the gang is to be tried again."""
         return self._attempts.crashed(entry)
+
+    @property
+    def solver_questions(self) -> tuple[SolverQuestion, ...]:
+        """About gangs that found no nodes; the driver has the solver answer them."""
+        return self._attempts.solver.questions
+
+    def plan_computed(self, event: PlanComputed, now: float) -> None:
+        self._attempts.solver.answered(event.gang, event.number, event.answer, now)
 
     def outlook(self, pod: Pod) -> GangOutlook | None:
         """What would become of a gang now; None if it is not known, or is being placed."""

@@ -218,6 +218,7 @@ def _add_readings(handlers: Handlers, parts: Parts) -> None:
     handlers.on(events.ReadingsTaken, lambda event, now: cluster.put_readings(event.readings, now))
     handlers.on(events.FiguresSeen, lambda event, _: cluster.put_figures(event.seen))
     handlers.on(events.ReadingSeen, lambda event, _: put_named_reading(cluster, event.seen))
+    handlers.on(events.PlanComputed, parts.gangs.plan_computed)
     handlers.on(events.DataSeen, lambda event, _: put_data(cluster, event.seen))
     handlers.on(events.ForecastSeen, lambda event, now: windows.put(event.forecast, now))
 

@@ -9,6 +9,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.model.gpus import FAIRLEAD, GpuRequest, Isolation
 from fairlead.model.map_slots import MapSlot
 from fairlead.model.pods import PodField
+from fairlead.model.solver import SolverTerms
 from fairlead.placement.gpus import GpuPolicy
 from fairlead.plugins.api import (
     AnyScore,
@@ -55,6 +56,8 @@ class Profile:
     gpus: GpuPolicy = GpuPolicy.PACK
     #: May pods of lower priority be evicted to make room?
     preempts: bool = True
+    #: How the solver plans gangs whose pods differ; None: it is not asked.
+    solver: SolverTerms | None = None
     #: Pod labels and annotations that some plugin reads.
     pod_keys: tuple[str, ...] = field(init=False)
     #: Cluster filters, by their place; and filters that read pods.

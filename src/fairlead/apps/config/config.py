@@ -15,7 +15,7 @@ profiles:
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,6 +34,7 @@ from fairlead.apps.config.plugin_sets import changed
 from fairlead.apps.config.queues_config import QueuesConfig
 from fairlead.apps.config.readings_config import ReadingConfig, check_plugins, ruled_by
 from fairlead.apps.config.rules_config import RuleConfig
+from fairlead.apps.config.solver_config import SolverConfig
 from fairlead.apps.config.telemetry_config import TelemetryConfig
 from fairlead.apps.config.tenants_config import TenantsConfig
 from fairlead.apps.config.topology_config import TopologyConfig
@@ -105,6 +106,7 @@ class ProfileConfig(_Strict):
     overcommit: OvercommitConfig | None = None
     isolation: Isolation | None = None
     goals: ProfileGoalsConfig | None = None
+    solver: SolverConfig | None = None
     claims: ClaimsConfig | None = None
 
 
@@ -287,6 +289,8 @@ def _build(
         wanted.gpus or start.gpus,
         wanted.preempts,
     )
+    if wanted.solver:
+        built = replace(built, solver=wanted.solver.terms())
     if wanted.goals:
         built = profiles.aiming(built, wanted.goals.goals(base, units))
     if wanted.claims:

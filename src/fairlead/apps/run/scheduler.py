@@ -34,6 +34,7 @@ from fairlead.apps.run.releases import Releases
 from fairlead.apps.run.reservations import ReservationCare
 from fairlead.apps.run.run_time_store import RunTimeStore
 from fairlead.apps.run.service_measures import expose_service_classes
+from fairlead.apps.run.solving import Solving
 from fairlead.apps.run.start_forecasting import StartForecasting
 from fairlead.apps.run.usage import Usage
 from fairlead.apps.run.verification import EVERY_S, Verification
@@ -103,6 +104,7 @@ _Part = (
     | KubeletRejections | ReservationCare | ObjectWatches | GangStatusWriter | FinishedMembers
     | QueueStatusWriter | EndedRuns | RunTimeStore | ObjectStatusWriter[Any, Any] | OwnerReader
     | StartForecasting | DriverWatch | SourceFeed | ExtenderCalls | GoalsReporting
+    | Solving
 )  # fmt: skip
 
 
@@ -244,6 +246,8 @@ class Scheduler:
         self._preparer = Preparer(self._feed, writers, failures=failures)
         self._decided_at_s = time.monotonic()
         self._pricing = Pricing(self.engine, self._feed)
+        asks = any(profile.solver for profile in profiles.values())
+        self._solving = Solving(self.engine, self._feed, metrics) if asks else None
         self.usage = Usage(self.engine.cluster)
         self._measures = Measures(
             metrics, self.engine, self._binder, self._recorder, self._kinds.gangs.writer
@@ -360,6 +364,7 @@ class Scheduler:
             self.usage,
             *self._feeds.all,
             *([self._extenders] if self._extenders else ()),
+            *([self._solving] if self._solving else ()),
         )
         for part in working:
             name = type(part).__name__
