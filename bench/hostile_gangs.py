@@ -1,16 +1,20 @@
-"""Gangs of slices and shares with topology rules and goals."""
+"""Gangs of slices and shares with topology rules and goals, and gangs that wait for their start."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from fairlead.apps.config.profiles import aiming, built_in
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import InventorySeen
+from fairlead.engine.events import InventorySeen, PodSeen
+from fairlead.kube.codec import decode_pod
+from fairlead.model.backfill import BackfillMode, BackfillTerms
 from fairlead.model.gpus import FAIRLEAD, Gpu, Inventory, MigProfile
 from fairlead.model.machines import geometry_of
+from fairlead.model.run_times import RunTime
 from fairlead.plugins.goals import GoalLevel, Goals
 from fairlead.plugins.goals_built_in import GOALS
-from hostile_cluster import GANG, MAPPING, SCHEDULER, Made, Shape, Size, a_pod, gone, seen
+from hostile_cluster import GANG, MAPPING, SCHEDULER, Made, Shape, Size, a_pod, encoded, gone, seen
 from pods import ZONE, Body
 
 _MODEL, _MIB = "NVIDIA A100-SXM4-80GB", 81920
@@ -51,10 +55,35 @@ def parts_of_gpus(size: Size, word: str, values: tuple[str, ...]) -> Iterator[Ma
     yield gone(size, 1)
 
 
+def planned_gangs(size: Size) -> Iterator[Made]:
+    """Running pods end one after the other; large gangs wait for their planned starts."""
+    kind = decode_pod(encoded(a_pod("there", cpu="1", gpus=1)))
+    for number in range(size.pods):
+        uid = f"there-{number}"
+        run = RunTime(bound_s=float(60 + 36_000 * number // size.pods), source="bench")
+        pod = replace(kind, name=uid, uid=uid, node=size.node(number), run_time=run, namespace="t",
+                      started="1970-01-01T00:00:00Z")  # fmt: skip
+        yield partial(PodSeen, pod)
+    pods = size.each * 512 // 10_000
+    for gang in range(4):
+        for number in range(pods):
+            body = a_pod(f"g{gang}-{number}", gpus=8)
+            words = {GANG: f"g{gang}", f"{GANG}-min": str(pods), "fairlead.dev/run-time": "1h"}
+            body["metadata"]["annotations"] = words
+            yield seen(body)
+    for number in range(10):
+        yield gone(size, number)
+
+
 def goals_engine() -> Engine:
     goals = Goals(tuple(GoalLevel(((kind(), 1.0),)) for kind in GOALS.values()))
     profiles = {SCHEDULER: built_in("default-scheduler"), MAPPING: built_in("gpu-scheduler")}
     return Engine({name: aiming(profile, goals) for name, profile in profiles.items()})
+
+
+def planning_engine(mode: BackfillMode) -> Engine:
+    profiles = {SCHEDULER: built_in("default-scheduler"), MAPPING: built_in("gpu-scheduler")}
+    return Engine(profiles, backfill=BackfillTerms(mode))
 
 
 GANG_SHAPES: dict[str, Shape] = {
@@ -65,7 +94,14 @@ GANG_SHAPES: dict[str, Shape] = {
         parts_of_gpus, word=_SHARE, values=("0.1", "0.25", "0.5")
     ),
 }
+#: One plan for 512 pods with whole nodes takes longer than a turn should: these are measured only.
+PLANNED_SHAPES: dict[str, Shape] = {
+    "planned gangs, easy": planned_gangs,
+    "planned gangs, conservative": planned_gangs,
+}
 GANG_ENGINES: dict[str, Callable[[], Engine]] = {
     "gang of slices, zones and goals": goals_engine,
     "gang of shares, zones and goals": goals_engine,
+    "planned gangs, easy": partial(planning_engine, BackfillMode.EASY),
+    "planned gangs, conservative": partial(planning_engine, BackfillMode.CONSERVATIVE),
 }
