@@ -278,8 +278,11 @@ async def _come_and_go(admin: str, scheduler: str, seconds: float) -> tuple[int,
 
     await asyncio.gather(*(create() for _ in range(AT_ONCE)))
     work: set[asyncio.Task[Any]] = set()
-    while time.monotonic() - began_s < seconds:
-        name = await bound.get()
+    while (left_s := began_s + seconds - time.monotonic()) > 0:
+        try:
+            name = await asyncio.wait_for(bound.get(), left_s)
+        except TimeoutError:
+            break
         count += 1
         gone = {"gracePeriodSeconds": "0"}
         for job in (client.request("DELETE", f"{PODS}/{name}", params=gone), create()):

@@ -30,6 +30,8 @@ PATH = f"/apis/{SLICES.group}/v1/{SLICES.plural}"
 #: How often the slices are looked at, if nothing changes.
 LOOK_S = 60.0
 _LONGEST_PAUSE_S = 30.0
+#: After each write: something else that changes the same slices must not make it a race.
+_PAUSE_S = 0.5
 _TIMEOUT_S = 10.0
 _GONE = 404
 _DRIVER = f"the driver {NVIDIA} publishes this node"
@@ -73,6 +75,8 @@ class SlicePublisher:
         self._dropped: tuple[list[Object], str] | None = None
         self._changed = asyncio.Event()
         self._withdrawn = ""
+        #: Whether the last pass sent a write.
+        self._has_written = False
         self._selector = f"spec.nodeName={node},spec.driver={NVIDIA}"
         self.watch: Reflector[_Seen] = Reflector(
             client,
@@ -102,6 +106,8 @@ class SlicePublisher:
                 log.warning("ResourceSlices cannot be published", error=problem)
             self.problem = problem
             failures = failures + 1 if problem else 0
+            if self._has_written:
+                await asyncio.sleep(spread(_PAUSE_S))
             if failures:
                 await asyncio.sleep(pause_s(failures, longest_s=_LONGEST_PAUSE_S, first_s=0.1))
                 continue
@@ -113,6 +119,7 @@ class SlicePublisher:
 
     async def publish(self) -> str:
         """Empty, or the sentence on why the slices are not what they should be."""
+        self._has_written = False
         if self._parts is None:
             return ""
         try:
@@ -152,6 +159,7 @@ class SlicePublisher:
         self, node_uid: str, parts: list[Object], found: Sequence[FoundSlice]
     ) -> str:
         steps = slice_steps(self._node, node_uid, parts, found)
+        self._has_written = bool(steps.delete or steps.write)
         for each in steps.delete:
             problem = await self._delete(each)
             if problem:
