@@ -86,9 +86,9 @@ def take_back_next(uid: str, write: ClaimWrite, now: ResourceClaim) -> ClaimPatc
 def free_next(uid: str, decided: ResourceClaim, now: ResourceClaim) -> ClaimPatch | None:
     """Free what cannot be used where the pod could go, unless another pod uses it.
 
-    It was decided that what it was reserved for does not use it.
+    It was decided that no pod of its PodGroup uses it.
     """
-    known = {uid, *(user.uid for user in decided.reserved_for)}
+    known = {uid, *(user.uid for user in decided.reserved_for if user.is_group)}
     others = any(user.uid not in known for user in now.reserved_for)
     if now.uid != decided.uid or others or not is_same(now.allocation, decided.allocation):
         return None
