@@ -44,6 +44,7 @@ from fairlead.model.claims import (
     ClaimUser,
     ResourceClaim,
 )
+from fairlead.model.data_sets import DataSet, NodeData
 from fairlead.model.devices import (
     Device,
     DeviceCapacity,
@@ -418,6 +419,13 @@ def test_objects_of_claims_are_read_as_they_were(number: int, gone: bool) -> Non
     assert records.event_of(record) == event
 
 
+@pytest.mark.parametrize("about", [DataSet("d"), NodeData("n")])
+def test_sets_of_data_are_read_as_they_were(about: DataSet | NodeData) -> None:
+    event = events.DataSeen(about)
+    record = records.decode(records.encode("handle", 1.0, event, [], ("", ())))
+    assert records.event_of(record) == event
+
+
 @pytest.mark.parametrize("kind", get_args(events.Event), ids=lambda kind: kind.__name__)
 def test_every_kind_of_event_has_a_form_that_can_be_read(kind: type[events.Event]) -> None:
     """A new event whose fields msgspec cannot tell apart needs a line in `records.py`."""
@@ -425,6 +433,8 @@ def test_every_kind_of_event_has_a_form_that_can_be_read(kind: type[events.Event
         return  # they are read by the kind of object; see `busy`
     if kind in (events.ClaimObjectSeen, events.ClaimObjectGone):
         return  # the same; see `test_objects_of_claims_are_read_as_they_were`
+    if kind is events.DataSeen:
+        return  # the same; see `test_sets_of_data_are_read_as_they_were`
     assert msgspec.msgpack.Decoder(kind).type is kind
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from fairlead.engine import events
 from fairlead.engine.attempts import Attempt
 from fairlead.model.claims import ClaimObject, ResourceClaim
+from fairlead.model.data_sets import DataSet, NodeData
 from fairlead.model.gangs import GangSpec
 from fairlead.model.pods import Pod
 from fairlead.model.queues import QueueSpec
@@ -38,6 +39,7 @@ _KINDS: Mapping[type[events.Event], Mapping[str, type]] = {
     events.StorageGone: _STORAGE,
     events.ClaimObjectSeen: _CLAIMS,
     events.ClaimObjectGone: _CLAIMS,
+    events.DataSeen: {kind.__name__: kind for kind in (DataSet, NodeData)},
 }
 
 #: Where an object is in memory says nothing.
@@ -95,6 +97,7 @@ def _kind_of(event: events.Event | None) -> str:
             | events.StorageGone(about)
             | events.ClaimObjectSeen(about)
             | events.ClaimObjectGone(about)
+            | events.DataSeen(about)
         ):
             return f"{name}:{type(about).__name__}"
     return name
