@@ -18,7 +18,7 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.gangs.api import GangKind
 from fairlead.kube.http.client import Client
 from fairlead.kube.kueue_workloads import QUEUE_NAME, WORKLOADS
-from fairlead.kube.owner_kinds import OWNER_KINDS, owner_paths
+from fairlead.kube.owner_kinds import OWNER_KINDS, VOLCANO_JOB, owner_paths
 from fairlead.model.gpus import FAIRLEAD, GpuRequest
 from fairlead.model.pods import Pod
 from fairlead.model.run_times import RunTime
@@ -209,5 +209,6 @@ def test_the_chart_grants_what_is_read() -> None:
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
-    read = {(kind.group, kind.plural) for kind in (*OWNER_KINDS.values(), WORKLOADS)}
+    kinds = (*OWNER_KINDS.values(), VOLCANO_JOB, WORKLOADS)
+    read = {(kind.group, kind.plural) for kind in kinds}
     assert granted == read - {("batch", "jobs")}

@@ -10,6 +10,7 @@ from builders import a_node, a_pod, an_engine
 from fairlead.engine import events, owner_run_times
 from fairlead.kube.gangs.coscheduling import Coscheduling
 from fairlead.kube.gangs.registry import decode_object
+from fairlead.kube.owner_kinds import owner_paths
 from fairlead.kube.owner_run_times import OwnerSaid, read_owner, run_time_of_chain
 from fairlead.model.gangs import Membership
 from fairlead.model.run_times import RunEnd, RunTime
@@ -36,6 +37,43 @@ def test_the_deadline_of_a_job_counts_from_its_start() -> None:
     engine.handle(events.PodSeen(running), now=600.0)
     end = engine.run_times.end_s(running.uid, now=600.0)
     assert end == RunEnd(2100.0, 3600.0, 3600.0, bounded=True)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("1h30m0s", RunTime(5400.0, None, "Volcano runningEstimate")),
+        ("90s", RunTime(90.0, None, "Volcano runningEstimate")),
+        ("0s", None),
+        ("-1h", None),
+        ("soon", None),
+        ("876000h0m0s", None),
+    ],
+)
+def test_what_a_job_of_volcano_is_estimated_to_take_is_an_estimate(
+    word: str, expected: RunTime | None
+) -> None:
+    found, started = a_job(spec={"runningEstimate": word})
+    assert found is not None
+    assert started == ""
+    if expected is None:
+        assert found.estimate_s is None
+        assert f"Volcano runningEstimate is {word!r} and is ignored" in found.problem
+    else:
+        assert found == expected
+
+
+def test_an_annotation_counts_before_the_estimate_of_volcano() -> None:
+    said = {"annotations": {"fairlead.dev/run-time": "10m"}}
+    found, _ = a_job(metadata=said, spec={"runningEstimate": "2h"})
+    assert found == RunTime(600.0, None, "annotation")
+
+
+def test_a_job_of_volcano_is_looked_for_after_one_of_kubernetes() -> None:
+    assert owner_paths("team", "Job", "train") == [
+        "/apis/batch/v1/namespaces/team/jobs/train",
+        "/apis/batch.volcano.sh/v1alpha1/namespaces/team/jobs/train",
+    ]
 
 
 def test_a_job_that_is_resumed_has_its_whole_deadline_again() -> None:

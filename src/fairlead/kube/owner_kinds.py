@@ -28,6 +28,8 @@ OWNER_KINDS: Mapping[str, ObjectKind] = {
         ObjectKind(_KUBEFLOW, _V1, "xgboostjobs", "XGBoostJob"),
     )
 }
+#: Its kind is that of a Job of Kubernetes, which is read first.
+VOLCANO_JOB = ObjectKind("batch.volcano.sh", ("v1alpha1",), "jobs", "Job")
 
 
 def owner_paths(namespace: str, kind: str, name: str) -> list[str]:
@@ -35,5 +37,9 @@ def owner_paths(namespace: str, kind: str, name: str) -> list[str]:
     found = OWNER_KINDS.get(kind)
     if found is None:
         return []
-    folders = (f"/apis/{found.group}/{version}" for version in found.versions)
-    return [named(in_namespace(folder, namespace, found.plural), name) for folder in folders]
+    kinds = (found, VOLCANO_JOB) if kind == VOLCANO_JOB.kind else (found,)
+    return [
+        named(in_namespace(f"/apis/{each.group}/{version}", namespace, each.plural), name)
+        for each in kinds
+        for version in each.versions
+    ]

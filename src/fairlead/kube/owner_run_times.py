@@ -8,7 +8,15 @@ import msgspec
 from fairlead.kube.kueue_workloads import QUEUE_NAME
 from fairlead.kube.run_times import read_run_time
 from fairlead.model.consolidation import time_of
-from fairlead.model.run_times import DEADLINE, JOB_DEADLINE, POD_DEADLINE, RunTime
+from fairlead.model.run_times import (
+    DEADLINE,
+    JOB_DEADLINE,
+    POD_DEADLINE,
+    VOLCANO,
+    RunTime,
+    checked_s,
+    duration_s,
+)
 
 
 class _Owner(msgspec.Struct):
@@ -32,6 +40,8 @@ class _Spec(msgspec.Struct, rename="camel"):
     active_deadline_seconds: int | None = None
     #: Of Kubeflow's jobs.
     run_policy: _RunPolicy | None = None
+    #: Of Volcano's jobs.
+    running_estimate: str | None = None
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -69,10 +79,23 @@ def read_owner(raw: bytes, kind: str = "Job") -> OwnerSaid:
     if found is not None:
         source = JOB_DEADLINE if kind == "Job" else f"{kind} {DEADLINE}"
         found = replace(found, source=found.source.replace(POD_DEADLINE, source))
+    if job.spec.running_estimate is not None:
+        found = _with_estimate(found or RunTime(), job.spec.running_estimate)
     owners = (each for each in job.metadata.owner_references or () if each.controller)
     above = next(((each.kind, each.name) for each in owners), ("", ""))
     uid = job.metadata.uid if QUEUE_NAME in (job.metadata.labels or ()) else ""
     return OwnerSaid(found, job.status.start_time or "", above, uid)
+
+
+def _with_estimate(said: RunTime, word: str) -> RunTime:
+    """Volcano writes durations as Go does; an annotation counts before that."""
+    if said.estimate_s is not None:
+        return said
+    seconds, problem = checked_s(VOLCANO, word, duration_s(word))
+    if seconds is None:
+        return replace(said, problem=said.problem or problem)
+    source = " and ".join(each for each in (VOLCANO, said.source) if each)
+    return replace(said, estimate_s=seconds, source=source)
 
 
 def run_time_of_chain(owners: Sequence[OwnerSaid]) -> tuple[RunTime | None, str]:

@@ -17,6 +17,7 @@ ANNOTATION, LIMIT = "annotation", "time limit"
 DEADLINE = "activeDeadlineSeconds"
 POD_DEADLINE, JOB_DEADLINE = f"pod {DEADLINE}", f"job {DEADLINE}"
 KUEUE, SLURM, LEARNED = "kueue", "slurm", "learned"
+VOLCANO = "Volcano runningEstimate"
 
 #: A longer run time is taken for a mistake.
 LONGEST_S = 366 * 86400.0
