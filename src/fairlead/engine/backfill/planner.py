@@ -5,19 +5,16 @@ unit could start. Then in a trial: what has ended by then is gone, and the unit 
 same rules as any other. Nothing changes: the result is a plan.
 """
 
-from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, PerNode, Rows
-from fairlead.cluster.changes import Mark
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
-from fairlead.engine.backfill.ending_pods import EndingPods, Times, first_of, lumped
+from fairlead.engine.backfill.ending_pods import first_of
 from fairlead.engine.backfill.ends import Ends
 from fairlead.engine.backfill.freed_rows import FreedRows, is_enough
 from fairlead.engine.backfill.futures import (
@@ -29,12 +26,12 @@ from fairlead.engine.backfill.futures import (
     places_of,
     pods_by_node,
 )
+from fairlead.engine.backfill.start_search import ReservedRows, StartSearch, StartSearches
 from fairlead.engine.consolidation.gang_fills import GangFills
-from fairlead.engine.gang_trials import BeyondQuota, ordered
+from fairlead.engine.gang_trials import BeyondQuota
 from fairlead.model.backfill import BackfillTerms, PlannedStart
-from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.place import Placement
-from fairlead.placement.room_rows import FreeAmounts, PodKind, fitting_pods
+from fairlead.placement.room_rows import PodKind
 from fairlead.queue.entries import Entry
 from fairlead.queue.units import Gang, Unit
 
@@ -44,34 +41,6 @@ MOST_PODS = 1000
 _MOST_WORK = 70_000
 #: Rows that are looked at beyond those that are needed.
 _MORE_ROWS = 16
-
-
-class ReservedRows(Protocol):
-    """Rows that people keep free."""
-
-    def closed(self, unit: Unit, start_s: float, end_s: float) -> tuple[NodeMask, float] | None:
-        """Rows that the unit may not use in this time."""
-        ...
-
-    def ends(self, until_s: float) -> list[float]:
-        """When rows are open again."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """For the first start of a unit."""
-
-    entry: Entry
-    order: UnitKey
-    #: Plans that it must not delay.
-    ahead: Sequence[Plan]
-    kinds: Sequence[PodKind]
-    amounts: FreeAmounts
-    ending: EndingPods
-    #: When the cluster was looked at.
-    mark: Mark
-    now: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +77,7 @@ class Planner:
         self.ends = ends
         self._terms = terms
         self.futures = Futures(cluster, placements, ends)
+        self._searches = StartSearches(cluster, placements, ends, terms, reserved)
 
     def plan(
         self,
@@ -122,26 +92,16 @@ class Planner:
 
         `at_once`: it may fit now.
         """
-        unit, mark = entry.unit, self._cluster.changes.mark
-        if not 0 < len(unit.pods) <= MOST_PODS:
+        if not 0 < len(entry.unit.pods) <= MOST_PODS:
             return None
-        kinds = self._kinds(unit)
-        amounts = FreeAmounts(self._cluster, kinds, None)
-        ending = self._ending(unit, amounts, now)
-        until_s = now + self._terms.window_s
-        more = [plan.end_s for plan in ahead if now < plan.end_s <= until_s]
-        more += [at_s for at_s in self._reserved.ends(until_s) if at_s > now]
-        times = lumped(np.concatenate([ending.at_s, more]), now, self._terms)
-        if at_once:
-            times = np.concatenate([[now], times[times > now]])
-        search = _Search(entry, order, ahead, kinds, amounts, ending, mark, now)
-        begin = self._first_by_amounts(times, search)
+        search = self._searches.of(entry, order, ahead, now)
+        times = self._searches.times(search, at_once=at_once)
         work_until = self._cluster.work.spent + _MOST_WORK
 
         def found_at(at_s: float) -> Plan | None:
             return self._at(search, at_s) if self._cluster.work.spent <= work_until else None
 
-        return first_of(times[begin:].tolist(), found_at)
+        return first_of(times, found_at)
 
     def fits_now(self, unit: Unit) -> bool:
         """Whether it would be placed now."""
@@ -152,86 +112,12 @@ class Planner:
         """Whether a plan takes no longer than a turn may."""
         return self.ends.is_warm(now)
 
-    def _kinds(self, unit: Unit) -> list[PodKind]:
-        """What it needs at least, the largest first."""
-        pods = list(unit.pods)
-        if isinstance(unit, Gang):
-            pods = ordered(unit)[-max(1, unit.needed) :]
-        counts: Counter[PodRequest] = Counter()
-        first: dict[PodRequest, Pod] = {}
-        for pod in pods:
-            request = self._placements[pod.scheduler].request(pod)
-            counts[request] += 1
-            first.setdefault(request, pod)
-        return [
-            PodKind(each, count, self._placements[first[each].scheduler].reachable(first[each]))
-            for each, count in counts.items()
-        ]
-
-    def _ending(self, unit: Unit, amounts: FreeAmounts, now: float) -> EndingPods:
-        """All that end within the window; those that should have ended are about to."""
-        row_of, until_s = self._cluster.row_of, now + self._terms.window_s
-        evictor = evictor_of(unit)
-        at_s: list[float] = []
-        found: list[tuple[str, int, bool]] = []
-        taken: list[tuple[int, ...]] = []
-        taken_of: dict[int, tuple[int, ...]] = {}
-        for uid, held in self._cluster.holdings.items():
-            row = row_of.get(held.node)
-            end = self.ends.of(held, now, evictor) if row is not None else None
-            if end is None or row is None or end.at_s > until_s:
-                continue
-            key = 0 if held.grant else id(held.amounts)
-            amounts_of = taken_of.get(key)
-            if amounts_of is None:
-                amounts_of = amounts.taken_by(held)
-                if key:
-                    taken_of[key] = amounts_of
-            at_s.append(max(end.at_s, now))
-            found.append((uid, row, end.bounded))
-            taken.append(amounts_of)
-        self._cluster.work.pods += len(self._cluster.holdings)
-        times = np.array(at_s, dtype=np.float64)
-        order = np.argsort(times, kind="stable")
-        rows = np.array([row for _, row, _ in found], dtype=np.int64)
-        table = np.array(taken, dtype=np.int64).reshape(len(found), len(amounts.names))
-        ordered_pods = [found[at] for at in order.tolist()]
-        return EndingPods(
-            times[order],
-            rows[order],
-            table[order].T,
-            [uid for uid, _, _ in ordered_pods],
-            [bounded for _, _, bounded in ordered_pods],
-        )
-
-    # -- by amounts --------------------------------------------------------------------------
-
-    def _room(self, search: _Search, at_s: float) -> list[PerNode]:
-        amounts = search.amounts
-        free = amounts.free + search.ending.freed(at_s, amounts.free.shape)
-        self._cluster.work.ask(free.size)
-        return [
-            np.where(kind.rows, fitting_pods(free, needs, kind.count), 0)
-            for kind, needs in zip(search.kinds, amounts.needs, strict=True)
-        ]
-
-    def _first_by_amounts(self, times: Times, search: _Search) -> int:
-        """The first of the times at which there could be room; there is more and more of it."""
-        low, high = 0, len(times)
-        while low < high:
-            middle = (low + high) // 2
-            if is_enough(self._room(search, float(times[middle])), search.kinds):
-                high = middle
-            else:
-                low = middle + 1
-        return low
-
     # -- in a trial --------------------------------------------------------------------------
 
-    def _at(self, search: _Search, at_s: float) -> Plan | None:
+    def _at(self, search: StartSearch, at_s: float) -> Plan | None:
         """The plan to start at this time, if the unit fits then."""
         entry, ending = search.entry, search.ending
-        room, count = self._room(search, at_s), ending.count(at_s)
+        room, count = self._searches.room(search, at_s), ending.count(at_s)
         end_s = self._end_s(entry.unit, at_s)
         for rows in self._rows(room, search.kinds, ending.rows[:count]):
             gone = [at for at in range(count) if rows[ending.rows[at]]]
@@ -244,7 +130,7 @@ class Planner:
         return None
 
     def _made(
-        self, search: _Search, time: _RunTime, placed: Sequence[PlacedPod], gone: Sequence[int]
+        self, search: StartSearch, time: _RunTime, placed: Sequence[PlacedPod], gone: Sequence[int]
     ) -> Plan:
         entry, ending, at_s = search.entry, search.ending, time.start_s
         rows = {self._cluster.row_of[place.node] for _, place in placed}
@@ -260,7 +146,7 @@ class Planner:
         run_s = self.ends.run_s(unit)
         return None if run_s is None else start_s + run_s
 
-    def _freed(self, search: _Search, at_s: float) -> FreedRows:
+    def _freed(self, search: StartSearch, at_s: float) -> FreedRows:
         unit, freed = search.entry.unit, search.ending.freed(at_s, search.amounts.free.shape)
         return FreedRows(
             self._cluster, self.ends, search.kinds, evictor_of(unit), at_s, freed, search.mark

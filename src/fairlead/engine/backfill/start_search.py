@@ -1,0 +1,168 @@
+"""The first times at which a waiting unit could start, by amounts alone.
+
+That is cheap: all rows at once. Whether the unit is placed then is for a trial to say.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask, PerNode
+from fairlead.cluster.changes import Mark
+from fairlead.cluster.cluster import Cluster
+from fairlead.engine.backfill.ending_pods import EndingPods, Times, lumped
+from fairlead.engine.backfill.ends import Ends
+from fairlead.engine.backfill.freed_rows import is_enough
+from fairlead.engine.backfill.futures import Plan, UnitKey, evictor_of
+from fairlead.engine.gang_trials import ordered
+from fairlead.model.backfill import BackfillTerms
+from fairlead.model.pods import Pod, PodRequest
+from fairlead.placement.place import Placement
+from fairlead.placement.room_rows import FreeAmounts, PodKind, fitting_pods
+from fairlead.queue.entries import Entry
+from fairlead.queue.units import Gang, Unit
+
+
+class ReservedRows(Protocol):
+    """Rows that people keep free."""
+
+    def closed(self, unit: Unit, start_s: float, end_s: float) -> tuple[NodeMask, float] | None:
+        """Rows that the unit may not use in this time."""
+        ...
+
+    def ends(self, until_s: float) -> list[float]:
+        """When rows are open again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StartSearch:
+    """For the first start of a unit."""
+
+    entry: Entry
+    order: UnitKey
+    #: Plans that it must not delay.
+    ahead: Sequence[Plan]
+    kinds: Sequence[PodKind]
+    amounts: FreeAmounts
+    ending: EndingPods
+    #: When the cluster was looked at.
+    mark: Mark
+    now: float
+
+    def room(self, at_s: float) -> list[PerNode]:
+        """How many pods of each kind each row could fit then."""
+        free = self.amounts.free + self.ending.freed(at_s, self.amounts.free.shape)
+        return [
+            np.where(kind.rows, fitting_pods(free, needs, kind.count), 0)
+            for kind, needs in zip(self.kinds, self.amounts.needs, strict=True)
+        ]
+
+
+class StartSearches:
+    """It looks, and changes nothing."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        placements: Mapping[str, Placement],
+        ends: Ends,
+        terms: BackfillTerms,
+        reserved: ReservedRows,
+    ) -> None:
+        self._cluster = cluster
+        self._placements = placements
+        self._ends = ends
+        self._terms = terms
+        self._reserved = reserved
+
+    def of(self, entry: Entry, order: UnitKey, ahead: Sequence[Plan], now: float) -> StartSearch:
+        mark, kinds = self._cluster.changes.mark, self._kinds(entry.unit)
+        amounts = FreeAmounts(self._cluster, kinds, None)
+        ending = self._ending(entry.unit, amounts, now)
+        return StartSearch(entry, order, ahead, kinds, amounts, ending, mark, now)
+
+    def times(self, search: StartSearch, *, at_once: bool) -> list[float]:
+        """When the unit could start within the window, the first time first.
+
+        `at_once`: it may fit now.
+        """
+        now, until_s = search.now, search.now + self._terms.window_s
+        more = [plan.end_s for plan in search.ahead if now < plan.end_s <= until_s]
+        more += [at_s for at_s in self._reserved.ends(until_s) if at_s > now]
+        times = lumped(np.concatenate([search.ending.at_s, more]), now, self._terms)
+        if at_once:
+            times = np.concatenate([[now], times[times > now]])
+        found: list[float] = times[self._first_by_amounts(times, search) :].tolist()
+        return found
+
+    def room(self, search: StartSearch, at_s: float) -> list[PerNode]:
+        """How many pods of each kind each row could fit then."""
+        self._cluster.work.ask(search.amounts.free.size)
+        return search.room(at_s)
+
+    def _kinds(self, unit: Unit) -> list[PodKind]:
+        """What it needs at least, the largest first."""
+        pods = list(unit.pods)
+        if isinstance(unit, Gang):
+            pods = ordered(unit)[-max(1, unit.needed) :]
+        counts: Counter[PodRequest] = Counter()
+        first: dict[PodRequest, Pod] = {}
+        for pod in pods:
+            request = self._placements[pod.scheduler].request(pod)
+            counts[request] += 1
+            first.setdefault(request, pod)
+        return [
+            PodKind(each, count, self._placements[first[each].scheduler].reachable(first[each]))
+            for each, count in counts.items()
+        ]
+
+    def _ending(self, unit: Unit, amounts: FreeAmounts, now: float) -> EndingPods:
+        """All that end within the window; those that should have ended are about to."""
+        row_of, until_s = self._cluster.row_of, now + self._terms.window_s
+        evictor = evictor_of(unit)
+        at_s: list[float] = []
+        found: list[tuple[str, int, bool]] = []
+        taken: list[tuple[int, ...]] = []
+        taken_of: dict[int, tuple[int, ...]] = {}
+        for uid, held in self._cluster.holdings.items():
+            row = row_of.get(held.node)
+            end = self._ends.of(held, now, evictor) if row is not None else None
+            if end is None or row is None or end.at_s > until_s:
+                continue
+            key = 0 if held.grant else id(held.amounts)
+            amounts_of = taken_of.get(key)
+            if amounts_of is None:
+                amounts_of = amounts.taken_by(held)
+                if key:
+                    taken_of[key] = amounts_of
+            at_s.append(max(end.at_s, now))
+            found.append((uid, row, end.bounded))
+            taken.append(amounts_of)
+        self._cluster.work.pods += len(self._cluster.holdings)
+        times = np.array(at_s, dtype=np.float64)
+        order = np.argsort(times, kind="stable")
+        rows = np.array([row for _, row, _ in found], dtype=np.int64)
+        table = np.array(taken, dtype=np.int64).reshape(len(found), len(amounts.names))
+        ordered_pods = [found[at] for at in order.tolist()]
+        return EndingPods(
+            times[order],
+            rows[order],
+            table[order].T,
+            [uid for uid, _, _ in ordered_pods],
+            [bounded for _, _, bounded in ordered_pods],
+        )
+
+    def _first_by_amounts(self, times: Times, search: StartSearch) -> int:
+        """The first of the times at which there could be room; there is more and more of it."""
+        low, high = 0, len(times)
+        while low < high:
+            middle = (low + high) // 2
+            if is_enough(self.room(search, float(times[middle])), search.kinds):
+                high = middle
+            else:
+                low = middle + 1
+        return low
