@@ -359,3 +359,19 @@ def test_a_unit_that_overruns_stays_where_it_delays_none_or_the_configuration_sa
         world.submit(*a_job("liar", 2, None, run_time=liar), runs_s=800)
         world.run_until(30)
         assert not world.evictions
+
+
+@pytest.mark.parametrize("jump_s", [-86_400.0, -3.0, 3.0, 3600.0, 3e9])
+def test_a_wall_clock_that_jumps_delays_no_head_and_evicts_no_unit(jump_s: float) -> None:
+    """Plans are made on a clock that never goes back; pods start by that on the wall."""
+    world = with_head(8)
+    world.engine.wall_offset_s = 1.8e9
+    world.submit(*a_job("b1", 2, 9))
+    world.run_until(4)
+    world.engine.wall_offset_s += jump_s
+    world.submit(*a_job("b2", 2, 1000))
+    world.run_until(100)
+    assert world.start_of("b1") == 0
+    assert not world.evictions
+    assert world.start_of("head") <= 10 + 1
+    assert world.start_of("b2") >= world.start_of("head")
