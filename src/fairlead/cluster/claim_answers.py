@@ -106,7 +106,11 @@ class KeptAnswers:
         return found
 
     def _least_needed(self) -> tuple[ClaimUse, ...]:
-        """Not of a look that is under way, if there are others: it would begin again."""
-        others = (uses for uses, found in self._answers.items()
-                  if found.begun is None and not found.parts)  # fmt: skip
-        return next(others, next(iter(self._answers)))
+        """Not of a look that is under way: it would begin again. Unless there are many such.
+
+        Of some the pods are gone, and they never end.
+        """
+        begun = [uses for uses, found in self._answers.items() if found.begun or found.parts]
+        if len(begun) > _MOST_KEPT // 2:
+            return begun[0]
+        return next(uses for uses in self._answers if uses not in begun)
