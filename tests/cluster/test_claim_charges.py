@@ -15,6 +15,8 @@ from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS
 from fairlead.queue.quotas.asks import asked_together
 
+GROUP = ClaimUser("u-g", "g", "podgroups", "scheduling.k8s.io")
+
 
 def a_cluster(*objects: ClaimObject) -> Cluster:
     cluster = Cluster()
@@ -68,9 +70,8 @@ def test_a_claim_of_a_group_counts_once_for_a_pod_with_a_node() -> None:
     cluster.count_tenants(lambda _pod: "team")
     use = ClaimUse("a", "default/a", group="default/g")
     pods = [a_pod(name, claims=(use,)) for name in ("first", "second", "third")]
-    user = ClaimUser("u-g", "g", "podgroups", "scheduling.k8s.io")
     claiming.put(
-        cluster, a_claim("a", allocation=an_allocation("n1", "gpu-0"), reserved_for=(user,))
+        cluster, a_claim("a", allocation=an_allocation("n1", "gpu-0"), reserved_for=(GROUP,))
     )
     assert asked(cluster, pods[0]) == 1000, "no pod counts for it yet"
     for pod in pods:
@@ -85,6 +86,53 @@ def test_a_claim_of_a_group_counts_once_for_a_pod_with_a_node() -> None:
     assert used(cluster) == 0
 
 
+def test_a_claim_of_a_group_counts_once_for_pods_that_had_nodes_before_it_was_reserved() -> None:
+    cluster = a_cluster(a_claim("a"))
+    cluster.count_tenants(lambda _pod: "team")
+    use = ClaimUse("a", "default/a", group="default/g")
+    pods = [a_pod(name, claims=(use,)) for name in ("first", "second", "third")]
+    for pod in pods:
+        cluster.assume(pod, "n1")
+        assert used(cluster) == 1000
+    held = a_claim("a", allocation=an_allocation("n1", "gpu-0"), reserved_for=(GROUP,))
+    claiming.put(cluster, held)
+    assert used(cluster) == 1000
+
+    cluster.remove(pods[0].uid)
+    assert used(cluster) == 1000, "another pod counts for it now"
+    for pod in pods[1:]:
+        cluster.remove(pod.uid)
+    assert used(cluster) == 0
+
+
+def test_a_claim_of_a_group_counts_after_a_pod_outside_the_group_used_it() -> None:
+    cluster = a_cluster(a_claim("a"))
+    cluster.count_tenants(lambda _pod: "team")
+    use = ClaimUse("a", "default/a", group="default/g")
+    first, later = (a_pod(name, claims=(use,)) for name in ("first", "later"))
+    other = a_claiming_pod("other", "a")
+    held = a_claim("a", allocation=an_allocation("n1", "gpu-0"), reserved_for=(GROUP,))
+    claiming.put(cluster, held)
+    for pod in (first, other):
+        cluster.confirm(replace(pod, node="n1"))
+    for pod in (first, other):
+        cluster.remove(pod.uid)
+    cluster.confirm(replace(later, node="n1"))
+
+    assert used(cluster) == 1000
+
+
+def test_a_bound_pod_counts_for_a_claim_of_its_group_that_is_seen_later() -> None:
+    cluster = a_cluster()
+    cluster.count_tenants(lambda _pod: "team")
+    pod = a_pod("p", claims=(ClaimUse("a", "default/a", group="default/g"),))
+    cluster.confirm(replace(pod, node="n1"))
+    held = a_claim("a", allocation=an_allocation("n1", "gpu-0"), reserved_for=(GROUP,))
+    claiming.put(cluster, held)
+
+    assert used(cluster) == 1000
+
+
 @pytest.mark.parametrize("needed", [1, 3, 4])
 def test_a_claim_that_pods_of_a_gang_share_is_asked_for_once(needed: int) -> None:
     cluster = a_cluster(a_claim("s", count=2), *map(a_claim, "abcd"))
@@ -93,7 +141,8 @@ def test_a_claim_that_pods_of_a_gang_share_is_asked_for_once(needed: int) -> Non
     assert dict(asked)[GPUS] == 2000 + 1000 * needed, "the shared one, and one for each pod"
 
     alike = [a_claiming_pod(f"q-{number}", "s").request for number in range(4)]
-    assert dict(asked_together(alike, needed, cluster.charges.of_request))[GPUS] == 2000
+    both = dict(asked_together(alike, needed, cluster.charges.of_request))
+    assert (both[GPUS], both["pods"]) == (2000, needed)
 
 
 def test_a_slice_counts_for_its_part() -> None:

@@ -28,10 +28,14 @@ def held_milli(uid: str, uses: Iterable[ClaimUse], state: DeviceClaims) -> int:
 
 
 def count_users(uid: str, uses: Iterable[ClaimUse], state: DeviceClaims) -> None:
-    """The pod has a node: claims of its PodGroup may count for it from now on."""
-    for claim in _distinct(uses, state):
-        if _is_for_group(claim):
-            state.groups.came(uid, claim)
+    """The pod has a node: claims of a PodGroup may count for it from now on.
+
+    Those of its own group also before they are reserved for the group, or seen at all.
+    """
+    for use in uses:
+        claim = state.claim_of(use)
+        if use.key and (use.group or (claim is not None and _is_for_group(claim))):
+            state.groups.came(uid, use.key)
 
 
 def milli_of_gpu(devices: Iterable[DeviceId]) -> int:
@@ -45,9 +49,9 @@ def _distinct(uses: Iterable[ClaimUse], state: DeviceClaims) -> Iterable[Resourc
 
 
 def _pays(uid: str, claim: ResourceClaim, state: DeviceClaims) -> bool:
-    if _is_for_group(claim):
+    if not claim.reserved_for or _is_for_group(claim):
         return state.groups.pays(uid, claim)
-    return not claim.reserved_for or claim.reserved_for[0].uid == uid
+    return claim.reserved_for[0].uid == uid
 
 
 def _is_counted(claim: ResourceClaim, state: DeviceClaims) -> bool:

@@ -47,9 +47,13 @@ class ClaimGroups:
 
     # -- pods that a claim of a group counts for ------------------------------------------------
 
-    def came(self, uid: str, claim: ResourceClaim) -> None:
-        """A pod with a node uses the claim, which is reserved for its group."""
-        self._pods.setdefault(claim.key, {})[uid] = None
+    def came(self, uid: str, key: str) -> None:
+        """A pod with a node uses the claim, which is or may come to be reserved for a group."""
+        self._pods.setdefault(key, {})[uid] = None
+
+    def users(self, claim: ResourceClaim) -> tuple[str, ...]:
+        """Uids of these pods."""
+        return tuple(self._pods.get(claim.key, ()))
 
     def left(self, uid: str, key: str) -> str | None:
         """The pod has no node any more; the pod that the claim counts for instead, if any."""

@@ -39,16 +39,17 @@ def put(cluster: "Cluster", seen: ClaimObject) -> bool:
 
 def _count_again(cluster: "Cluster", claim: ResourceClaim) -> None:
     """Other pods may count for the claim than before."""
-    for user in claim.reserved_for:
-        held = cluster.holdings.get(user.uid)
+    users = (user.uid for user in claim.reserved_for)
+    for uid in dict.fromkeys((*users, *cluster.claims.groups.users(claim))):
+        held = cluster.holdings.get(uid)
         if held is not None and cluster.tenants is not None:
             cluster.tenants.count_again(held)
 
 
 def count_for_others(cluster: "Cluster", left: "Holding") -> None:
-    """The pod has no node any more: a claim of its PodGroup counts for another pod."""
+    """The pod has no node any more: a claim of a PodGroup counts for another pod."""
     for use in left.pod.request.claims:
-        uid = cluster.claims.groups.left(left.pod.uid, use.key) if use.group else None
+        uid = cluster.claims.groups.left(left.pod.uid, use.key)
         held = cluster.holdings.get(uid) if uid else None
         if held is not None and cluster.tenants is not None:
             cluster.tenants.count_again(held)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.pods import Amounts, PodRequest
+from fairlead.model.queues import GPUS
 
 
 def asked_together(
@@ -18,7 +19,8 @@ def asked_together(
         return least_sum([(charge_of(kind), count) for kind, count in kinds.items()], needed)
     own = [(charge_of(_without(kind, shared)), count) for kind, count in kinds.items()]
     found = Counter(dict(least_sum(own, needed)))
-    found.update(dict(charge_of(PodRequest(claims=tuple(shared.values())))))
+    of_shared = dict(charge_of(PodRequest(claims=tuple(shared.values()))))
+    found.update({name: amount for name, amount in of_shared.items() if name == GPUS})
     return tuple(found.items())
 
 
