@@ -176,3 +176,27 @@ def test_a_gang_is_placed_without_an_ignorable_extender() -> None:
     for pod in a_gang("g", 2, gpus=0):
         engine.handle(PodSeen(pod), now=0.0)
     assert not [i for i in tried(engine, now=30.0).instructions if isinstance(i, AskExtenders)]
+
+
+def test_pods_that_wait_for_their_question_are_all_tried_when_answers_come_together() -> None:
+    engine = Engine(
+        {"gpu-scheduler": built_in("gpu-scheduler")}, extenders=(ExtenderTerms(URL),)
+    )  # fmt: skip
+    engine.handle(NodeSeen(a_node("a", resources={"x.io/y": 1})), now=0.0)
+    pods = [a_pod(f"p{n}", resources={"x.io/y": 1}) for n in range(60)]
+    for pod in pods:
+        engine.handle(PodSeen(pod), now=0.0)
+    open_: list[Pod] = []
+    seen: set[str] = set()
+    while (attempt := engine.decide(now=0.0)) or open_:
+        for each in attempt.instructions if attempt else ():
+            if isinstance(each, AskExtenders):
+                open_.append(each.pod)
+            elif isinstance(each, Bind | AnnounceFailure):
+                seen.add(each.pod.uid)
+        if attempt is None:
+            for pod in open_:
+                said = ExtenderAnswer(accepted=("a",))
+                engine.handle(ExtendersAnswered(pod.uid, said), now=0.0)
+            open_.clear()
+    assert seen == {pod.uid for pod in pods}

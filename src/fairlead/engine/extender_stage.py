@@ -185,14 +185,12 @@ class ExtenderStage:
             question.take(answer)
             self._answered[uid] = question
             self._ready.append(question.entry)
-        while self._later and len(self._ready) < _MOST_ASKED:
-            self._ready.append(self._later.popleft())
         self._forget_gone()
 
     def next_ready(self) -> Entry | None:
         """The next pod that is tried again."""
-        while self._ready:
-            entry = self._ready.popleft()
+        while self._ready or (self._later and len(self._asked) < _MOST_ASKED):
+            entry = (self._ready or self._later).popleft()
             if self._is_pending(entry):
                 return entry
         return None
