@@ -101,16 +101,7 @@ class _Builder:
         ])  # fmt: skip
 
     def patterns(self) -> tuple[tuple[int, ...], ...]:
-        """Pods of each kind that some node might take together; none if there are too many."""
-        largest = self._free.max(axis=1, initial=0)
-        found: list[tuple[int, ...]] = [()]
-        for kind, most in enumerate(self._most):
-            needs = self._needs[: kind + 1]
-            longer = ((*start, pods) for start in found for pods in range(most + 1))
-            found = [each for each in longer if (np.array(each) @ needs <= largest).all()]
-            if len(found) > _MOST_PATTERNS:
-                return ()
-        return tuple(each for each in found if any(each))
+        return patterns_of(self._most, self._needs, self._free.max(axis=1, initial=0))
 
     def classes(
         self, patterns: tuple[tuple[int, ...], ...]
@@ -144,6 +135,21 @@ class _Builder:
             if needed:
                 fits = fits & (free >= needed)
         return fits
+
+
+def patterns_of(most: Sequence[int], needs: Table, largest: PerNode) -> tuple[tuple[int, ...], ...]:
+    """Pods of each kind that some node might take together; none if there are too many."""
+    found: list[tuple[int, ...]] = [()]
+    for kind, up_to in enumerate(most):
+        used = np.array(found, dtype=np.int64).reshape(len(found), kind) @ needs[:kind]
+        asked = needs[kind] > 0
+        left = (largest - used)[:, asked] // needs[kind][asked]
+        added = left.min(axis=1, initial=up_to)
+        if (added + 1).sum() > _MOST_PATTERNS:
+            return ()
+        pairs = zip(found, added.tolist(), strict=True)
+        found = [(*start, pods) for start, last in pairs for pods in range(last + 1)]
+    return tuple(each for each in found if any(each))
 
 
 def _is_alone(request: PodRequest) -> bool:
