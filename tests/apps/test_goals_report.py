@@ -7,6 +7,8 @@ import json
 import time
 from base64 import b64encode
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -17,10 +19,14 @@ from fairlead.apps.goals.report_book import MOST_ROWS, OTHERS, ReportBook, Repor
 from fairlead.apps.goals.report_view import report_rows, show_report
 from fairlead.apps.live.learned import read_report
 from fairlead.apps.run.goals_reporting import GoalsReporting
+from fairlead.apps.run.run_time_store import RunTimeStore
 from fairlead.apps.run.usage import Usage
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceScheduled
+from fairlead.kube.errors import ApiError
+from fairlead.kube.http.reply import Reply
+from fairlead.kube.leadership.election import Terms
 from fairlead.model.node_figures import Figure, FigureList, FigureRule, SeenFigures
 from fairlead.model.service_classes import SERVICE_CLASS, ServiceClass
 from fairlead.model.start_times import StartTimes, utc
@@ -59,6 +65,16 @@ async def test_running_pods_are_counted_from_look_to_look() -> None:
     assert found.money == pytest.approx(4.0 * (60 + 1800) / 3600)
     await reporting.look(NOVEMBER + 10 * 3600)
     assert found.gpu_s == pytest.approx(2 * (60 + 1800 + 3600)), "a long gap counts as an hour"
+
+
+async def test_a_clock_that_was_put_back_does_not_stop_the_count() -> None:
+    engine = an_engine(a_node("a", gpus=4))
+    see(engine, replace(running("web", 2, "a"), started=utc(NOVEMBER - 9000)))
+    reporting = a_reporting(engine)
+    reporting.book.at_s = NOVEMBER + 400 * 86_400.0
+    for seconds in (0, 60, 120):
+        await reporting.look(NOVEMBER + seconds)
+    assert job(reporting, "default/ReplicaSet/web").gpu_s == pytest.approx(2 * 120)
 
 
 async def test_starts_waits_and_deadlines_are_counted_once_for_each_unit() -> None:
@@ -121,6 +137,56 @@ def test_a_new_leader_adds_to_what_was_kept() -> None:
     new.take(report_book.load(old.dump()))
     assert [row.units for *_, row in new.rows()] == [2.0, 2.0]
     assert new.at_s == NOVEMBER
+
+
+def test_names_beyond_ascii_leave_a_book_that_can_be_read() -> None:
+    book = ReportBook()
+    for number in range(200):
+        for month in range(13):
+            name = f"{number:03}" + "\N{GREEK SMALL LETTER OMEGA}" * 300
+            at_s = NOVEMBER + month * 31 * 86_400.0
+            book.add(at_s, name, name, ReportRow(*[1.5] * 11))
+    assert len(report_book.load(book.dump()).dump()) <= report_book.LARGEST_DUMP
+
+
+@pytest.mark.parametrize("at_s", [float("nan"), float("inf")])
+def test_a_book_of_no_time_is_refused(at_s: float) -> None:
+    book = ReportBook()
+    book.at_s = at_s
+    with pytest.raises(ValueError, match="not sound"):
+        report_book.load(book.dump())
+
+
+class _Server:
+    """Holds a ConfigMap, and fails some requests first."""
+
+    def __init__(self, kept: ReportBook, failures: int) -> None:
+        self.data = {"report": b64encode(kept.dump()).decode()}
+        self._failures = failures
+
+    async def request(self, method: str, _path: str, **given: Any) -> Reply:
+        if self._failures:
+            self._failures -= 1
+            raise ApiError("no answer")
+        if method == "PUT":
+            self.data = json.loads(given["body"])["binaryData"]
+        body = {"metadata": {}, "binaryData": self.data}
+        return Reply(200, json.dumps(body).encode())
+
+
+async def test_a_first_read_that_fails_loses_no_report() -> None:
+    kept, counted = ReportBook(), ReportBook()
+    for book in (kept, counted):
+        book.add(NOVEMBER, "team", "job", ReportRow(units=1.0))
+    server, engine = _Server(kept, failures=1), an_engine()
+    feed = partial(engine.handle, now=0.0)
+    store = RunTimeStore(server, Terms(), engine, feed, lambda: True, counted)  # type: ignore[arg-type]
+    assert not await store._write()
+    for _ in range(2):
+        assert await store._write()
+    found = read_report(server.data)
+    assert found is not None
+    assert [row.units for *_, row in found.rows()] == [2.0, 2.0], "kept, and not taken in twice"
 
 
 @pytest.mark.parametrize("spoil", [b"", b"\x93", b"x" * 10])

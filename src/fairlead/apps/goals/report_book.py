@@ -12,6 +12,7 @@ from math import isfinite
 import msgspec
 
 OTHERS = "(others)"
+#: In bytes.
 _LONGEST_NAME = 96
 #: Rows of a month that are counted, and that are kept across restarts.
 MOST_ROWS = 4096
@@ -79,7 +80,7 @@ class ReportBook:
         """For a queue and for a job of it, in the month of that time."""
         month = month_of(now_s)
         for kind, name in ((RowKind.QUEUE, queue), (RowKind.JOB, job)):
-            self._row(month, kind, name[:_LONGEST_NAME]).add(amounts)
+            self._row(month, kind, _short(name)).add(amounts)
         self.version += 1
 
     def rows(self) -> Iterator[tuple[str, RowKind, str, ReportRow]]:
@@ -129,13 +130,15 @@ def load(data: bytes) -> ReportBook:
         found = msgspec.msgpack.decode(data, type=_Dump)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ValueError("it is damaged, or of another version") from error
+    if not isfinite(found.at_s):
+        raise ValueError("its time is not sound")
     book = ReportBook()
     book.at_s = found.at_s or None
     for month, kind, name, numbers in found.rows:
         sound = all(isfinite(each) and 0.0 <= each <= _LARGEST for each in numbers)
         if len(numbers) != len(FIELDS) or not sound or not _is_month(month):
             raise ValueError("a row is not sound")
-        book._row(month, kind, name[:_LONGEST_NAME]).add(ReportRow(*numbers))
+        book._row(month, kind, _short(name)).add(ReportRow(*numbers))
     return book
 
 
@@ -149,6 +152,10 @@ def folded(rows: dict[str, ReportRow], most: int) -> dict[str, ReportRow]:
     for name in names[most:]:
         others.add(rows[name])
     return kept | {OTHERS: others}
+
+
+def _short(name: str) -> str:
+    return name.encode()[:_LONGEST_NAME].decode(errors="ignore")
 
 
 def month_of(at_s: float) -> str:

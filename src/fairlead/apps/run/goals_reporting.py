@@ -60,8 +60,9 @@ class GoalsReporting:
     async def look(self, now_s: float) -> None:
         """Counts what pods with GPUs used since the last look."""
         since_s = now_s - self._every_s if self.book.at_s is None else self.book.at_s
-        since_s = max(since_s, now_s - _LONGEST_GAP_S)
-        self.book.at_s = max(since_s, now_s)
+        # After a clock was put back, `at_s` lies ahead: it is counted from now on.
+        since_s = min(max(since_s, now_s - _LONGEST_GAP_S), now_s)
+        self.book.at_s = now_s
         amounts, wasted = AmountCounter(self._engine.cluster), dict[str, float]()
         for number, held in enumerate([*self._engine.cluster.holdings.values()]):
             if number % _SLICE == 0:

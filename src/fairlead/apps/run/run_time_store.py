@@ -59,6 +59,8 @@ class RunTimeStore:
         self._client, self._engine, self._feed, self._leads = client, engine, feed, leads
         self._every_s, self._report = every_s, report
         self._problem = ""
+        #: What was kept is taken in once, before it is replaced.
+        self._has_read = False
         #: What was kept is known, or cannot be.
         self.loaded = asyncio.Event()
 
@@ -70,7 +72,7 @@ class RunTimeStore:
         found = await self._read()
         learned_meanwhile = self._version != began
         if found is not None:
-            self._load(found.binary_data or {})
+            self._load_once(found)
         written = self._version - learned_meanwhile
         self.loaded.set()
         while True:
@@ -87,6 +89,11 @@ class RunTimeStore:
         engine = self._engine
         records = engine.run_times.history, engine.start_record, engine.service_record
         return sum(record.version for record in records) + self._report.version
+
+    def _load_once(self, found: LearnedConfigMap) -> None:
+        if not self._has_read:
+            self._has_read = True
+            self._load(found.binary_data or {})
 
     def _load(self, kept: Mapping[str, str]) -> None:
         for each in kept_events(kept):
@@ -110,6 +117,7 @@ class RunTimeStore:
         found = await self._read()
         if found is None or not self._leads():
             return False
+        self._load_once(found)
         engine = self._engine
         starts = start_dumps.dump(engine.start_record, engine.wall_offset_s)
         data = {
