@@ -18,7 +18,8 @@ from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.placement.profile import Profile
 from fairlead.queue.retry_times import ONLY_ON_CHANGE
-from fairlead.sim.virtual.jobs import JobRecord, SimJob
+from fairlead.sim.virtual.claims import VirtualClaims
+from fairlead.sim.virtual.jobs import JobRecord, SimJob, gpu_amount
 from fairlead.sim.virtual.meter import GpuMeter
 from fairlead.sim.virtual.policies.policy import SimPolicy
 from fairlead.sim.virtual.result import SimResult
@@ -54,6 +55,8 @@ class VirtualCluster:
     ) -> None:
         self.engine = engine
         self.policy = policy
+        #: Also what templates of claims ask for, of jobs whose pods name them.
+        self.claims = VirtualClaims(engine.cluster.claims)
         self.now_s = start_s
         self.result = SimResult(meter=GpuMeter(start_s))
         #: Jobs that run, by name.
@@ -167,6 +170,11 @@ class VirtualCluster:
         self._sequence += 1
         heappush(self._agenda, (at_s, kind, self._sequence, run, run.generation))
 
+    def gpus_of(self, pod: Pod) -> float:
+        """GPUs that a pod asks for, shares as parts of one; with those of its claims."""
+        asked = gpu_amount(pod.request)
+        return asked + self.claims.gpus(pod) if pod.request.claims else asked
+
     # -- jobs --------------------------------------------------------------------------------
 
     def _come(self, run: JobRun) -> None:
@@ -177,6 +185,10 @@ class VirtualCluster:
 
     def _create(self, run: JobRun) -> None:
         run.create_pods()
+        if any(pod.request.claims for pod in run.job.pods):
+            pods, claims = self.claims.created(run.pods.values())
+            run.pods = {pod.uid: pod for pod in pods}
+            self._feed_all(claims)
         self.runs_by_uid |= dict.fromkeys(run.pods, run)
         self._pending.add(run.job.name)
         for pod in run.pods.values():
@@ -190,7 +202,8 @@ class VirtualCluster:
         run.record.nodes = [pod.node for pod in run.pods.values()]
         self._pending.discard(run.job.name)
         self.running[run.job.name] = run
-        self.result.meter.started(run.pods.values())
+        run.held = [(pod.node, self.gpus_of(pod)) for pod in run.pods.values()]
+        self.result.meter.started(run.held)
         self._schedule(self.now_s + run.remaining_s, _ENDS, run)
 
     def _end(self, run: JobRun) -> None:
@@ -198,14 +211,13 @@ class VirtualCluster:
         self.result.done += 1
         self._stop(run)
         for pod in self._forget_pods(run):
-            finished = replace(pod, finished=True)
-            self._feed(events.PodSeen(finished))
-            self._feed(events.PodGone(finished))
+            self._feed(events.PodSeen(replace(pod, finished=True)))
+            self._remove(pod)
 
     def _stop(self, run: JobRun) -> None:
         if run.since_s is not None:
             del self.running[run.job.name]
-            self.result.meter.stopped(run.pods.values())
+            self.result.meter.stopped(run.held)
         run.since_s = None
 
     def _forget_pods(self, run: JobRun) -> list[Pod]:
@@ -225,7 +237,7 @@ class VirtualCluster:
             self._interrupted.setdefault(run.job.name, run)
         self._stop(run)
         for pod in self._forget_pods(run):
-            self._feed(events.PodGone(replace(pod, finished=True)))
+            self._remove(pod)
         self._create(run)
 
     # -- the engine --------------------------------------------------------------------------
@@ -258,6 +270,15 @@ class VirtualCluster:
             if asked is None or asked > self.now_s:
                 return
 
+    def _remove(self, pod: Pod) -> None:
+        self._feed(events.PodGone(replace(pod, finished=True)))
+        if pod.request.claims:
+            self._feed_all(self.claims.ended(pod))
+
+    def _feed_all(self, found: Iterable[events.Event]) -> None:
+        for event in list(found):
+            self._feed(event)
+
     def _feed(self, event: events.Event) -> None:
         self.result.events += 1
         self._carry_out(self.engine.handle(event, now=self.now_s))
@@ -267,11 +288,16 @@ class VirtualCluster:
             if isinstance(each, instructions.Bind):
                 self._bind(each)
             elif isinstance(each, instructions.Prepare):
+                self._feed_all(self.claims.prepared(each.pod, each.steps))
                 self._feed(events.Prepared(each.pod.uid))
             elif isinstance(each, instructions.Evict):
                 self._evict(each)
             elif isinstance(each, instructions.Unreserve):
                 self._feed(events.PodGone(each.pod))
+            elif isinstance(each, instructions.FreeClaim):
+                self._feed(self.claims.freed(each.claim))
+            elif isinstance(each, instructions.ReleaseClaims):
+                self._feed_all(self.claims.released(each.pod))
             elif isinstance(each, instructions.AttemptCrashed):
                 raise SimulationError(f"the engine failed on {each.pod.key}") from each.error
 
@@ -297,7 +323,7 @@ class VirtualCluster:
         for victim in evict.victims:
             run = self.runs_by_uid.get(victim.uid)
             if run is None:
-                self._feed(events.PodGone(victim))
+                self._remove(victim)
             else:
                 self.interrupt(run, 0.0)
                 run.remaining_s = run.job.run_s

@@ -12,7 +12,7 @@ from fairlead.model.pods import Pod
 from fairlead.model.run_times import RunEnd
 from fairlead.queue.entries import Entry
 from fairlead.sim.virtual.cluster import VirtualCluster
-from fairlead.sim.virtual.jobs import SimJob, gpu_amount
+from fairlead.sim.virtual.jobs import SimJob
 from fairlead.sim.virtual.runs import JobOrder
 
 
@@ -51,11 +51,12 @@ def begin_with(
     """
     cluster = VirtualCluster(engine, start_s=now_s)
     for node in filter(None, engine.cluster.columns.nodes):
-        cluster.result.meter.add_node(node)
+        published = len(engine.cluster.claim_gpus.models.get(node.name, ()))
+        cluster.result.meter.add_node(node, published)
     for name, held in _running(engine).items():
-        cluster.adopt(_running_job(engine, name, held, now_s, assumed), now_s)
+        cluster.adopt(_running_job(cluster, name, held, assumed), now_s)
     for entry in _waiting(engine):
-        cluster.adopt_waiting(_waiting_job(engine, entry, now_s, assumed))
+        cluster.adopt_waiting(_waiting_job(cluster, entry, assumed))
     if order is not None:
         order.runs = cluster.runs_by_uid
         engine.queue.reorder(list(cluster.runs_by_uid))
@@ -80,13 +81,13 @@ def _name(pod: Pod) -> str:
 
 
 def _running_job(
-    engine: Engine, name: str, held: Iterable[Holding], now_s: float, assumed: AssumedRunTimes
+    cluster: VirtualCluster, name: str, held: Iterable[Holding], assumed: AssumedRunTimes
 ) -> SimJob:
-    pods = tuple(each.pod for each in held)
-    ends = [engine.run_times.end_s(pod.uid, now=now_s) for pod in pods]
+    pods, now_s = tuple(each.pod for each in held), cluster.now_s
+    ends = [cluster.engine.run_times.end_s(pod.uid, now=now_s) for pod in pods]
     known = [_end_s(end, assumed.known) - now_s for end in ends if end is not None]
     run_s = max(known) if known else assumed.running_s
-    return _job(f"{name} (running)", pods, inf if run_s is None else max(0.0, run_s), now_s)
+    return _job(cluster, f"{name} (running)", pods, inf if run_s is None else max(0.0, run_s))
 
 
 def _end_s(end: RunEnd, which: RunLength) -> float:
@@ -99,13 +100,13 @@ def _run_s(engine: Engine, entry: Entry, which: RunLength) -> float | None:
     return None if found is None else found[list(RunLength).index(which)]
 
 
-def _waiting_job(engine: Engine, entry: Entry, now_s: float, assumed: AssumedRunTimes) -> SimJob:
-    known = _run_s(engine, entry, assumed.known)
+def _waiting_job(cluster: VirtualCluster, entry: Entry, assumed: AssumedRunTimes) -> SimJob:
+    known = _run_s(cluster.engine, entry, assumed.known)
     run_s = assumed.waiting_s if known is None else known
     pods = tuple(entry.unit.pods)
-    return _job(_name(pods[0]), pods, inf if run_s is None else run_s, now_s)
+    return _job(cluster, _name(pods[0]), pods, inf if run_s is None else run_s)
 
 
-def _job(name: str, pods: tuple[Pod, ...], run_s: float, now_s: float) -> SimJob:
-    gpus = sum(gpu_amount(pod.request) for pod in pods)
-    return SimJob(name, now_s, run_s, pods, pods[0].namespace, gpus)
+def _job(cluster: VirtualCluster, name: str, pods: tuple[Pod, ...], run_s: float) -> SimJob:
+    gpus = sum(cluster.gpus_of(pod) for pod in pods)
+    return SimJob(name, cluster.now_s, run_s, pods, pods[0].namespace, gpus)

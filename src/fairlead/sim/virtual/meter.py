@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 
 from fairlead.model.nodes import GPU, Node
-from fairlead.model.pods import Pod
-from fairlead.sim.virtual.jobs import gpu_amount
 
 
 class GpuMeter:
@@ -22,19 +20,21 @@ class GpuMeter:
         self._used: dict[str, float] = {}
         self._partly_used = 0
 
-    def add_node(self, node: Node) -> None:
+    def add_node(self, node: Node, published: int = 0) -> None:
+        """`published`: its GPUs that a driver publishes for claims."""
         counted = dict(node.allocatable).get(GPU, 0)
-        gpus = len(node.inventory.gpus) if node.inventory else counted
+        gpus = max(published, len(node.inventory.gpus) if node.inventory else counted)
         self.total_gpus += gpus - self.gpus_of_node.get(node.name, 0)
         self.gpus_of_node[node.name] = gpus
 
-    def started(self, pods: Iterable[Pod]) -> None:
-        for pod in pods:
-            self._change(pod.node, gpu_amount(pod.request))
+    def started(self, held: Iterable[tuple[str, float]]) -> None:
+        """GPUs that the pods of a job hold from now on, with their nodes."""
+        for node, gpus in held:
+            self._change(node, gpus)
 
-    def stopped(self, pods: Iterable[Pod]) -> None:
-        for pod in pods:
-            self._change(pod.node, -gpu_amount(pod.request))
+    def stopped(self, held: Iterable[tuple[str, float]]) -> None:
+        for node, gpus in held:
+            self._change(node, -gpus)
 
     def _change(self, node: str, gpus: float) -> None:
         before = self._used.get(node, 0.0)

@@ -25,6 +25,8 @@ class JobRun:
     since_s: float | None = None
     #: How often its pods were created.
     generation: int = 0
+    #: GPUs that its pods hold, with the node of each.
+    held: list[tuple[str, float]] = field(default_factory=list)
 
     def create_pods(self) -> None:
         """Pending ones, with names and uids that no pod had before."""
