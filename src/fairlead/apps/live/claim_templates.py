@@ -11,7 +11,7 @@ from fairlead.kube.http.paths import in_namespace, named
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.claims import ResourceClaim
 from fairlead.model.pods import Pod
-from fairlead.sim.virtual.claims import with_claims
+from fairlead.sim.virtual.claims import with_own_claims
 
 #: Different templates that are read, one by one.
 _MOST = 200
@@ -61,7 +61,7 @@ def with_made_claims(
     found: list[Event] = []
     for event in events:
         if isinstance(event, PodSeen) and event.pod.request.claims:
-            pod, claims = with_claims(event.pod, templates, groups)
+            pod, claims = with_own_claims(event.pod, templates, groups)
             new = {claim.key: claim for claim in claims if claim.key not in made}
             made |= new
             found += [*map(ClaimObjectSeen, new.values()), PodSeen(pod)]

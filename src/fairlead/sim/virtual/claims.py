@@ -27,7 +27,7 @@ ClaimTemplates = Mapping[str, ResourceClaim]
 _JOINED = "~"
 
 
-def with_claims(
+def with_own_claims(
     pod: Pod, templates: ClaimTemplates, groups: ClaimGroups
 ) -> tuple[Pod, list[ResourceClaim]]:
     """A pending pod with claims for its templates, and these claims.
@@ -101,7 +101,7 @@ class VirtualClaims:
         found: list[Pod] = []
         made: dict[str, ResourceClaim] = {}
         for pod in pods:
-            with_own, claims = with_claims(pod, self.templates, self._state.groups)
+            with_own, claims = with_own_claims(pod, self.templates, self._state.groups)
             made |= {claim.key: claim for claim in claims}
             found.append(with_own)
         new = (claim for key, claim in made.items() if key not in self._state.claims)
