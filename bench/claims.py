@@ -6,7 +6,9 @@ Devices are those that NVIDIA's driver publishes for eight H100: whole, and with
 "first look" asks every node for one claim before anything is known of the class, "next look" once
 more; a "glance" is one pass over all of them. "claims" gives every device to a claim of its own,
 node by node. "infeasible" asks 1,000 nodes of 64 devices for eight requests that must have the same
-PCIe root, of which seven devices each do. "mig" asks for a slice of a GPU until nothing is left.
+PCIe root, of which seven devices each do; "in the engine" is a pod with such a claim, from the
+first decision to the refusal with its reasons, and a pod without claims that comes after it. "mig"
+asks for a slice of a GPU until nothing is left.
 "memory" is what 5,000 pools of 26 × 8 devices add to the process. Times are CPU.
 """
 
@@ -15,10 +17,14 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 
+from fairlead.apps.config.profiles import built_in
 from fairlead.claims.allocator import Allocator
 from fairlead.claims.glance import NO, YES
 from fairlead.claims.inventory import DeviceInventory
 from fairlead.claims.usage import DeviceUsage
+from fairlead.engine.engine import Engine
+from fairlead.engine.events import ClaimObjectSeen, NodeSeen, PodSeen
+from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.claims import DeviceConstraint, DeviceNeed, DeviceRequest, ResourceClaim
 from fairlead.model.devices import (
     AttributeValue,
@@ -31,6 +37,8 @@ from fairlead.model.devices import (
     ResourceSlice,
     VersionText,
 )
+from fairlead.model.nodes import Node
+from fairlead.model.pods import Pod, PodRequest
 
 Attributes = tuple[tuple[str, AttributeValue], ...]
 DRIVER = "gpu.nvidia.com"
@@ -174,27 +182,54 @@ def claims(nodes: list[str]) -> None:
     print(f"claims: {count} in {spent:.1f} s, {count / spent:.0f} claims/s")
 
 
-def infeasible() -> None:
-    def devices(node: str) -> Iterator[Device]:
-        for index in range(64):
-            root = f"pci0000:{index // 7:02x}"
-            yield Device(DeviceForm(f"d{index:02}"), ((ROOT, root), ("uuid", f"{node}-{index}")))
-
-    names = [f"node-{number:04}" for number in range(1000)]
-    inventory = an_inventory(
-        ResourceSlice(node, DRIVER, node, nodes=DeviceNodes(node), devices=tuple(devices(node)))
-        for node in names
+def seven_a_root(node: str) -> ResourceSlice:
+    devices = (
+        Device(
+            DeviceForm(f"d{index:02}"),
+            ((ROOT, f"pci0000:{index // 7:02x}"), ("uuid", f"{node}-{index}")),
+        )
+        for index in range(64)
     )
+    return ResourceSlice(node, DRIVER, node, nodes=DeviceNodes(node), devices=tuple(devices))
+
+
+def infeasible() -> None:
+    names = [f"node-{number:04}" for number in range(1000)]
+    inventory = an_inventory(map(seven_a_root, names))
     classes = {"any": DeviceClass("any", (f"device.driver == '{DRIVER}'",))}
     allocator = Allocator(inventory, classes, DeviceUsage())
+    claim = a_claim("c", *[DeviceNeed("any")] * 8, match=ROOT)
     for name in ("first look", "next look"):
-        claim = a_claim("c", *[DeviceNeed("any")] * 8, match=ROOT)
         begin = time.process_time()
         found = [allocator.allocate(node, {}, [claim]) for node in names]
         spent = time.process_time() - begin
         assert not any(found)
         print(f"infeasible, {name}: {len(names)} nodes in {spent * 1e3:.0f} ms")
     glances(Allocator(inventory, classes, DeviceUsage()), names, claim)
+    infeasible_in_engine(names, classes["any"], claim)
+
+
+def infeasible_in_engine(names: list[str], known: DeviceClass, claim: ResourceClaim) -> None:
+    engine = Engine({"bench": built_in("gpu-scheduler")})
+    for node in names:
+        room = (("cpu", 8000), ("memory", 1 << 35), ("pods", 110))
+        engine.handle(NodeSeen(Node(node, allocatable=room)), now=0.0)
+    for shown in (known, *map(seven_a_root, names), claim):
+        engine.handle(ClaimObjectSeen(shown), now=0.0)
+    uses = (ClaimUse("r", claim.key),)
+    for name, request in (("asks", PodRequest(claims=uses)), ("plain", PodRequest())):
+        pod = Pod("team", name, f"u-{name}", scheduler="bench", request=request)
+        engine.handle(PodSeen(pod), now=0.0)
+    turns: list[float] = []
+    while True:
+        begin = time.process_time()
+        attempt = engine.decide(now=0.0)
+        if attempt is None:
+            break
+        turns.append((time.process_time() - begin) * 1e3)
+        made = [type(each).__name__ for each in attempt.instructions]
+        print(f"  in the engine, turn {len(turns)}: {turns[-1]:.1f} ms {' '.join(made)}")
+    print(f"  in the engine: {sum(turns):.0f} ms, the longest turn {max(turns):.0f} ms")
 
 
 def mig(nodes: list[str]) -> None:

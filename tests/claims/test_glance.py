@@ -4,15 +4,17 @@ import random
 from collections import Counter
 from typing import Any
 
+from claim_objects import DRIVER, GPU_CLASS, a_claim, a_gpu_device, a_slice
 from claims_reading import read_claim, read_class, read_slice
 from drawn_claims import LABELS, NODE, World
 from fairlead.claims.allocator import Allocator
-from fairlead.claims.errors import AllocationError, InvalidPools
+from fairlead.claims.errors import AllocationError, InvalidPools, LookUnfinished
 from fairlead.claims.glance import ASK, NO, YES
 from fairlead.claims.inventory import DeviceInventory
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.behaviour import KUBERNETES_1_36, KUBERNETES_1_37
-from fairlead.model.claims import ResourceClaim
+from fairlead.model.claims import DeviceConstraint, ResourceClaim
+from fairlead.model.devices import AttributeValue, DeviceClass, VersionText
 
 Json = dict[str, Any]
 NODES = (NODE, "node-b", "elsewhere")
@@ -68,3 +70,48 @@ def test_a_node_without_devices_is_refused_at_a_glance() -> None:
     allocator = Allocator(DeviceInventory(), {}, DeviceUsage())
     assert allocator.glance([], []).tolist() == []
     assert allocator.glance(["n"], []).tolist() == [ASK]
+
+
+TYPED = DeviceClass("gpu", (f"device.attributes['{DRIVER}'].type == 'gpu'",))
+
+
+def _of_many_nodes(version: AttributeValue, nodes: int = 40) -> tuple[DeviceInventory, list[str]]:
+    """Eight devices of each, in an order of its own: drivers publish them so."""
+    inventory, names = DeviceInventory(), [f"n{number}" for number in range(nodes)]
+    for number, node in enumerate(names):
+        gpus = [(number + place) % 8 for place in range(8)]
+        devices = [a_gpu_device(f"gpu-{gpu}", f"{node}-{gpu}", version=version) for gpu in gpus]
+        inventory.put(a_slice(node, *devices))
+    return inventory, names
+
+
+def test_equal_devices_of_many_nodes_are_asked_about_once() -> None:
+    """They differ in their UUIDs, which no selector reads."""
+    for known in (GPU_CLASS, TYPED):
+        inventory, names = _of_many_nodes(VersionText("1.0.0"))
+        allocator = Allocator(inventory, {"gpu": known}, DeviceUsage())
+        matched = DeviceConstraint(match_attribute=f"{DRIVER}/type")
+        claim = a_claim(count=9, constraints=(matched,))
+        assert set(allocator.glance(names, [claim]).tolist()) == {NO}
+        assert inventory.answers.asked == 8
+        assert set(allocator.glance(names, [a_claim(count=8)]).tolist()) == {YES}
+        assert inventory.answers.asked == 8
+
+
+def test_a_look_that_takes_several_turns_goes_on_where_it_was() -> None:
+    """Also where each device has to be evaluated: nothing is known of its version."""
+    inventory, names = _of_many_nodes(VersionText("1.0"), nodes=400)
+    allocator = Allocator(inventory, {"gpu": TYPED}, DeviceUsage())
+    turns = 0
+    while True:
+        turns += 1
+        before = inventory.answers.work
+        try:
+            with inventory.turn.limited():
+                codes = allocator.glance(names, [a_claim()])
+            break
+        except LookUnfinished:
+            assert inventory.answers.work > before
+    assert turns > 1
+    assert set(codes.tolist()) == {ASK}  # "1.0" is no version: an error of every expression
+    assert inventory.answers.asked == 400 * 8

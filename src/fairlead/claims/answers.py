@@ -3,12 +3,12 @@
 GPUs differ in their UUIDs, which few selectors read: a cluster of 40,000 GPUs has some ten answers.
 """
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fairlead.claims.errors import SearchLimit
 from fairlead.claims.selecting import Answer, DeviceSelection, SelectorFault
+from fairlead.claims.versions import is_plain_version
 from fairlead.model.devices import Device, VersionText
 
 _MOST_SELECTIONS = 512
@@ -19,9 +19,6 @@ _CHEAP = 200
 _MOST_EXPENSIVE = 64
 #: Such an evaluation takes as long as so many others.
 _EXPENSIVE = 50
-_PLAIN = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}", re.ASCII)
-#: Characters of a version whose numbers are surely small enough.
-_LONGEST = 18
 
 
 class SelectorAnswers:
@@ -59,6 +56,16 @@ class SelectorAnswers:
                 raise SearchLimit(f"{self._where}timed out trying to allocate devices")
         return said
 
+    def names(self, selection: DeviceSelection, driver: str) -> frozenset[str] | None:
+        """Attributes that answers depend on where all values are plain; None: it may be all.
+
+        Besides, answers depend on the form of a device.
+        """
+        if not selection.of_class and not selection.of_request:
+            return frozenset()
+        names = self._kinds(selection, driver).names
+        return None if names is None else names[0]
+
     def _kinds(self, selection: DeviceSelection, driver: str) -> "_KindAnswers":
         known = self._known.get((selection, driver))
         if known is None:
@@ -82,11 +89,12 @@ class _KindAnswers:
 
     def __init__(self, selection: DeviceSelection, driver: str) -> None:
         self._selection, self._driver = selection, driver
-        self._names: tuple[frozenset[str], frozenset[str]] | None = None
+        #: Attributes and capacities that are read; None: it may be anything.
+        self.names: tuple[frozenset[str], frozenset[str]] | None = None
         if selection.of_class or selection.of_request:
             from fairlead.claims.expressions import names_read
 
-            self._names = names_read((*selection.of_class, *selection.of_request), driver)
+            self.names = names_read((*selection.of_class, *selection.of_request), driver)
         self._answers: dict[object, Answer] = {}
         self.evaluations = 0
         self._expensive = 0
@@ -126,9 +134,9 @@ class _KindAnswers:
 
     def _kind(self, device: Device) -> object | None:
         """All that the answer depends on; None: it has to be evaluated."""
-        if self._names is None:
+        if self.names is None:
             return None
-        attributes, capacity = self._names
+        attributes, capacity = self.names
         read: list[object] = []
         for name, value in device.attributes:
             if value.__class__ is str:
@@ -146,8 +154,7 @@ class _KindAnswers:
         return (form.shareable, *read) if read else form.shareable
 
     def _is_sound(self, text: str) -> bool:
-        """Surely a version: one that is not would be an error of every expression."""
-        if len(text) > _LONGEST or not _PLAIN.fullmatch(text):
+        if not is_plain_version(text):
             return False
         if len(self._sound) >= _MOST_KINDS:
             self._sound.clear()

@@ -3,18 +3,20 @@
 Pools that are not simply the devices of one node have no rows; their nodes are asked one by one.
 """
 
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from operator import attrgetter, itemgetter
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fairlead.claims.constraints import attribute_of
-from fairlead.claims.pools import DevicePool, PoolKey
+from fairlead.claims.pools import PoolKey
+from fairlead.claims.sharing import SliceShape
 from fairlead.claims.turn_limit import TurnLimit
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.claims import DeviceId
-from fairlead.model.devices import Device, DeviceForm
+from fairlead.model.devices import AttributeValue, Device, ResourceSlice
 
 Rows = npt.NDArray[np.int32]
 Codes = npt.NDArray[np.int8]
@@ -22,10 +24,28 @@ Flags = npt.NDArray[np.bool_]
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 _FEW = 1024
-_NO_DEVICE = Device(DeviceForm(""))
 _MOST_COLUMNS = 64
-#: Rows that are filled in before the limit of the turn is asked again.
-ROWS_AT_ONCE = 256
+#: Rows that are filled in together take a part of the time that others take.
+ROWS_TOGETHER = 4
+_attributes = attrgetter("attributes")
+
+
+class DeviceRows(NamedTuple):
+    """The devices of a slice, row by row."""
+
+    first: int
+    last: int
+    part: ResourceSlice
+    shape: SliceShape
+
+    def place(self, name: str) -> int | None:
+        """Where the attribute is in all of the devices; None: not in all, or not at one place."""
+        common = self.shape.common
+        return common.index(name) if common and name in common else None
+
+    def pairs(self, place: int) -> Iterator[tuple[str, AttributeValue]]:
+        """The attribute at the place, of each device."""
+        return map(itemgetter(place), map(_attributes, self.part.devices))
 
 
 class DeviceColumns:
@@ -34,73 +54,89 @@ class DeviceColumns:
     def __init__(self, turn: TurnLimit) -> None:
         self._turn = turn
         self.nodes: dict[str, int] = {}
-        #: Row by row: the device and its driver, the number of its node (-1: gone), and if claims
-        #: hold it whole.
-        self.devices: list[Device] = []
-        self.drivers: list[str] = []
+        #: Number of rows, with those of devices that are gone.
+        self.size = 0
+        #: Row by row: the number of its node (-1: gone), if claims hold the device whole, and the
+        #: number of its slice.
         self.node: Rows = np.full(_FEW, -1, np.int32)
         self.held: Flags = np.zeros(_FEW, np.bool_)
-        self._pools: dict[PoolKey, tuple[int, int]] = {}
+        self._slice: Rows = np.zeros(_FEW, np.int32)
+        #: None: gone.
+        self._slices: list[DeviceRows | None] = []
+        self._pools: dict[PoolKey, list[int]] = {}
         self._gone = 0
         #: What selectors and the like say, by kind of request: 0 where nothing is known yet.
         self.codes: dict[object, Codes] = {}
         #: Values of an attribute as numbers: 0 not looked up yet, 1 without one.
         self._values: dict[str, Rows] = {}
         self._numbers: dict[object, int] = {}
+        #: The same for pairs of name and value, by identity; and the pairs, so that they stay.
+        self._by_pair: dict[int, int] = {}
+        self._pairs: list[tuple[str, AttributeValue]] = []
 
     def number(self, node: str) -> int:
         return self.nodes.setdefault(node, len(self.nodes))
 
-    def count(self, key: PoolKey) -> int:
-        """Devices of a pool."""
-        first, last = self._pools.get(key, (0, 0))
-        return last - first
+    def _rows_of(self, key: PoolKey) -> list[DeviceRows]:
+        found = (self._slices[number] for number in self._pools.get(key, ()))
+        return [rows for rows in found if rows is not None]
 
-    def put(self, pool: DevicePool, node: str) -> None:
+    def put(
+        self, key: PoolKey, node: str, slices: Sequence[tuple[ResourceSlice, SliceShape]]
+    ) -> None:
         """Adds the devices of a pool."""
-        number, first = self.number(node), len(self.devices)
-        self.devices += pool.devices
-        last = len(self.devices)
-        self.drivers += [pool.key[0]] * (last - first)
-        if last > len(self.node):
-            self.node = _longer(self.node, last, -1)
-            self.held = _longer(self.held, last, 0)
-        self.node[first:last] = number
-        self.held[first:last] = False
-        self._pools[pool.key] = first, last
+        first = self.size
+        self.size += sum(len(part.devices) for part, _ in slices)
+        if self.size > len(self.node):
+            self.node = _longer(self.node, self.size, -1)
+            self.held = _longer(self.held, self.size, 0)
+            self._slice = _longer(self._slice, self.size, 0)
+        self.node[first : self.size] = self.number(node)
+        self.held[first : self.size] = False
+        self._pools[key] = []
+        for part, shape in slices:
+            last = first + len(part.devices)
+            self._slice[first:last] = len(self._slices)
+            self._pools[key].append(len(self._slices))
+            self._slices.append(DeviceRows(first, last, part, shape))
+            first = last
 
     def remove(self, key: PoolKey) -> None:
-        first, last = self._pools.pop(key, (0, 0))
-        self.node[first:last] = -1
-        self.devices[first:last] = [_NO_DEVICE] * (last - first)
-        self._gone += last - first
+        for rows in self._rows_of(key):
+            self.node[rows.first : rows.last] = -1
+            self._gone += rows.last - rows.first
+        for number in self._pools.pop(key, ()):
+            self._slices[number] = None
 
     def is_mostly_gone(self) -> bool:
         """Time to build it again."""
-        return self._gone > _FEW + len(self.devices) // 2
+        return self._gone > _FEW + self.size // 2
 
     def hold(self, key: PoolKey, usage: DeviceUsage) -> None:
         """Which devices of a pool claims hold whole, as it is now."""
-        first, last = self._pools.get(key, (0, 0))
-        if not usage.stamp(key):
-            self.held[first:last] = False
-            return
-        self.held[first:last] = [
-            DeviceId(*key, device.name) in usage.whole for device in self.devices[first:last]
-        ]
+        is_held = usage.stamp(key)
+        for rows in self._rows_of(key):
+            self.held[rows.first : rows.last] = is_held and [
+                DeviceId(*key, device.name) in usage.whole for device in rows.part.devices
+            ]
+
+    def slices_at(self, rows: npt.NDArray[np.intp]) -> Iterator[DeviceRows]:
+        """Slices with devices in these rows."""
+        found = (self._slices[number] for number in np.unique(self._slice[rows]).tolist())
+        return (each for each in found if each is not None)
 
     def column(self, kind: object) -> Codes:
-        """What is known for a kind of request; rows with 0 are to be filled in."""
+        """What is known for a kind of request; rows with 0 are to be filled in, or gone."""
         if len(self.codes) > _MOST_COLUMNS:
             self.codes.clear()
         known = self.codes.get(kind)
         if known is None or len(known) < len(self.node):
             known = _longer(known if known is not None else np.zeros(0, np.int8), len(self.node), 0)
             self.codes[kind] = known
-        return known[: len(self.devices)]
+        return known[: self.size]
 
     def values(self, attribute: str) -> Rows:
-        """Numbers for the values of an attribute; 1 for devices without it.
+        """Numbers for the values of an attribute; 1 for devices without it, 0 for some gone.
 
         Raises LookUnfinished.
         """
@@ -112,26 +148,47 @@ class DeviceColumns:
                 known if known is not None else np.zeros(0, np.int32), len(self.node), 0
             )
             self._values[attribute] = known
-        found = known[: len(self.devices)]
-        for rows in in_parts(np.flatnonzero(found == 0)):
-            found[rows] = [self._value(row, attribute) for row in rows]
-            self._turn.spend(devices=len(rows))
+        found = known[: self.size]
+        for rows in self.slices_at(self.alive(found == 0)):
+            self._find_values(rows, attribute, found)
         return found
 
-    def _value(self, row: int, attribute: str) -> int:
-        value = attribute_of(self.devices[row], self.drivers[row], attribute)
-        if value is None:
-            return 1
+    def alive(self, rows: Flags) -> npt.NDArray[np.intp]:
+        """Of these rows, those whose devices are not gone."""
+        return np.flatnonzero(rows & (self.node[: len(rows)] >= 0))
+
+    def _find_values(self, rows: DeviceRows, attribute: str, found: Rows) -> None:
+        place, devices = rows.place(attribute), rows.part.devices
+        if place is None:
+            driver = rows.part.driver
+            found[rows.first : rows.last] = [
+                self._value(each, driver, attribute) for each in devices
+            ]
+            self._turn.spend(devices=len(devices))
+            return
+        try:
+            numbers = list(map(self._by_pair.__getitem__, map(id, rows.pairs(place))))
+        except KeyError:
+            numbers = [self._number_of(pair) for pair in rows.pairs(place)]
+        found[rows.first : rows.last] = numbers
+        self._turn.spend(devices=-(-len(devices) // ROWS_TOGETHER))
+
+    def _number_of(self, pair: tuple[str, AttributeValue]) -> int:
+        known = self._by_pair.get(id(pair))
+        if known is None:
+            known = self._by_pair[id(pair)] = self._number((type(pair[1]), pair[1]))
+            self._pairs.append(pair)
+        return known
+
+    def _value(self, device: Device, driver: str, attribute: str) -> int:
+        value = attribute_of(device, driver, attribute)
+        return 1 if value is None else self._number(value)
+
+    def _number(self, value: object) -> int:
         number = self._numbers.get(value)
         if number is None:
             number = self._numbers[value] = len(self._numbers) + 2
         return number
-
-
-def in_parts(rows: npt.NDArray[np.intp]) -> Iterator[list[int]]:
-    """The rows, some at a time."""
-    for first in range(0, len(rows), ROWS_AT_ONCE):
-        yield rows[first : first + ROWS_AT_ONCE].tolist()
 
 
 def _longer(column: npt.NDArray[_Kind], length: int, value: int) -> npt.NDArray[_Kind]:

@@ -9,20 +9,19 @@ from itertools import islice
 
 import numpy as np
 
-from fairlead.claims.columns import Codes, DeviceColumns, Flags, Rows, in_parts
+from fairlead.claims.columns import Codes, DeviceColumns, Flags, Rows
 from fairlead.claims.constraints import Constraint, MatchConstraint
 from fairlead.claims.counters import FormSizes
-from fairlead.claims.errors import AllocationError
+from fairlead.claims.filling import ERROR, USABLE, fill
 from fairlead.claims.inventory import DeviceInventory
-from fairlead.claims.pools import PoolKey, assembled
+from fairlead.claims.pools import DevicePool, PoolKey, assembled
 from fairlead.claims.requests import WantedDevices
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.claims import ALL_DEVICES
-from fairlead.model.devices import DeviceForm
+from fairlead.model.devices import ResourceSlice
 
 #: Ask for the node; nothing can be allocated there; something can.
 ASK, NO, YES = range(3)
-_UNUSABLE, _USABLE, _ERROR = 1, 2, 3
 #: Kinds of requests that are counted: for more, nodes are asked one by one.
 _MOST_KINDS = 32
 #: Rows of devices that are sorted by the values of attributes, in all.
@@ -93,72 +92,53 @@ class NodeGlance:
             self._begin()
         changed, held, turn = self._inventory.changed, self._usage.changed, self._inventory.turn
         for key in list(changed or ()):
-            self._replace(key)
-            self._columns.hold(key, self._usage)
+            looked = self._replace(key)
+            if self._usage.stamp(key):
+                self._columns.hold(key, self._usage)
             del (changed or {})[key]
-            turn.spend(steps=1, devices=self._columns.count(key))
+            turn.spend(steps=1, devices=looked)
         for key in list(held or ()):
             self._columns.hold(key, self._usage)
         (held or set()).clear()
 
-    def _replace(self, key: PoolKey) -> None:
+    def _replace(self, key: PoolKey) -> int:
+        """Takes in a pool as it is now; how many devices had to be looked at for it."""
         self._columns.remove(key)
         self._unknown.pop(key, None)
         self._coupled.pop(key, None)
         self._loose.discard(key)
-        every = self._inventory.slices_of(key)
+        every, shapes = self._inventory.slices_of(key), self._inventory.shape_of
         nodes = {part.nodes.node_name for part in every}
-        if not nodes:
-            return
-        pool = assembled(key, every, every) if len(nodes) == 1 else None
-        if pool is None or pool.incomplete or pool.invalid:
-            self._unknown[key] = {self._columns.number(node) for node in nodes}
-            return
+        if len(nodes) != 1:
+            if nodes:
+                self._unknown[key] = {self._columns.number(each) for each in nodes}
+            return 0
         (node,) = nodes
-        self._columns.put(pool, node)
+        if _is_whole_pool(every) and shapes(every[0]).is_simple:
+            self._columns.put(key, node, [(every[0], shapes(every[0]))])
+            return 0
+        pool = assembled(key, every, every)
+        if pool is None or pool.incomplete or pool.invalid:
+            self._unknown[key] = {self._columns.number(node)}
+            return 0
+        self._columns.put(key, node, [(part, shapes(part)) for part in pool.offering])
+        self._note_coupling(pool, node)
+        return len(pool.devices)
+
+    def _note_coupling(self, pool: DevicePool, node: str) -> None:
         if any(each.form.consumes or each.form.shareable for each in pool.devices):
-            self._coupled[key] = {self._columns.number(node)}
+            self._coupled[pool.key] = {self._columns.number(node)}
             if self._sizes.counters != pool.counters:
                 self._sizes = FormSizes(pool.counters)
             if self._sizes.all_fit(pool.devices):
-                self._loose.add(key)
+                self._loose.add(pool.key)
 
     def _filled(self, wanted: WantedDevices) -> Codes:
         column = self._columns.column(wanted.kind)
-        forms: dict[int, int] = {}
-        answers, turn = self._inventory.answers, self._inventory.turn
-        for rows in in_parts(np.flatnonzero(column == 0)):
-            found: list[int] = []
-            try:
-                for row in rows:
-                    before = answers.work
-                    found.append(self._code(wanted, row, forms))
-                    if answers.work > before:
-                        turn.spend(evaluations=answers.work - before)
-            finally:  # what was found stays, also when the turn ends here
-                column[rows[: len(found)]] = found
-            turn.spend(devices=len(rows))
+        empty = self._columns.alive(column == 0)
+        if len(empty):
+            fill(self._columns.slices_at(empty), wanted, column, self._inventory)
         return column
-
-    def _code(self, wanted: WantedDevices, row: int, forms: dict[int, int]) -> int:
-        device = self._columns.devices[row]
-        said = self._inventory.answers.of(wanted.selection, self._columns.drivers[row], device)
-        if said is False:
-            return _UNUSABLE
-        if said is not True:
-            return _ERROR
-        form = device.form
-        code = forms.get(id(form))
-        if code is None:
-            code = forms[id(form)] = self._form_code(wanted, form)
-        return code
-
-    def _form_code(self, wanted: WantedDevices, form: DeviceForm) -> int:
-        try:
-            amounts = wanted.amounts(form, self._inventory.behaviour)
-        except AllocationError:
-            return _ERROR
-        return _USABLE if amounts is not None and wanted.tolerates(form) else _UNUSABLE
 
 
 class _Counts:
@@ -167,8 +147,8 @@ class _Counts:
     def __init__(self, columns: DeviceColumns, coupled: Flags) -> None:
         self._columns, self._coupled = columns, coupled
         self._size = len(columns.nodes) + 1
-        self._node = columns.node[: len(columns.devices)]
-        self._held = columns.held[: len(columns.devices)]
+        self._node = columns.node[: columns.size]
+        self._held = columns.held[: columns.size]
         self._rows: dict[object, Flags] = {}
         self._free: dict[object, Rows] = {}
         self.errors: Flags = np.zeros(self._size, np.bool_)
@@ -178,11 +158,11 @@ class _Counts:
         if key in self._rows:
             return
         alive = self._node >= 0
-        rows = alive & (column == _USABLE)
+        rows = alive & (column == USABLE)
         self._rows[key] = rows if wanted.need.admin_access else rows & ~self._held
         counts = np.bincount(self._node[self._rows[key]], minlength=self._size)
         self._free[key] = counts.astype(np.int32)
-        self.errors[self._node[alive & (column == _ERROR)]] = True
+        self.errors[self._node[alive & (column == ERROR)]] = True
 
     def hopeless(
         self,
@@ -232,6 +212,12 @@ class _Counts:
         for wanted in meant:
             needed[_key(wanted)] = max(needed[_key(wanted)], wanted.count)
         return needed
+
+
+def _is_whole_pool(slices: Sequence[ResourceSlice]) -> bool:
+    """One slice is all of the pool, and can be used."""
+    first = slices[0]
+    return len(slices) == first.slice_count == 1 and not (first.problem or first.counter_sets)
 
 
 def _is_simple(

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from fairlead.claims.answers import SelectorAnswers
 from fairlead.claims.pools import DevicePool, NodePools, PoolKey, assembled, is_relevant
-from fairlead.claims.sharing import SharedParts
+from fairlead.claims.sharing import SharedParts, SliceShape
 from fairlead.claims.turn_limit import TurnLimit
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.devices import ResourceSlice
@@ -22,6 +22,7 @@ class DeviceInventory:
     def __init__(self, behaviour: Behaviour = KUBERNETES_1_36) -> None:
         self._behaviour = behaviour
         self._slices: dict[str, ResourceSlice] = {}
+        self._shapes: dict[str, SliceShape] = {}
         self._by_pool: defaultdict[PoolKey, dict[str, ResourceSlice]] = defaultdict(dict)
         self._by_node: defaultdict[str, dict[str, ResourceSlice]] = defaultdict(dict)
         #: Slices that are not of one node; those of counters only in 1.37.
@@ -59,7 +60,7 @@ class DeviceInventory:
     def put(self, part: ResourceSlice) -> None:
         """A slice is new, or has changed."""
         self.remove(part.name)
-        part = self._parts.shared(part)
+        part, self._shapes[part.name] = self._parts.shared(part)
         self._slices[part.name] = part
         self._by_pool[part.driver, part.pool][part.name] = part
         if part.nodes.node_name:
@@ -72,6 +73,7 @@ class DeviceInventory:
         part = self._slices.pop(name, None)
         if part is None:
             return
+        del self._shapes[name]
         key = part.driver, part.pool
         _drop(self._by_pool, key, name)
         _drop(self._by_node, part.nodes.node_name, name)
@@ -88,6 +90,9 @@ class DeviceInventory:
 
     def slices_of(self, key: PoolKey) -> list[ResourceSlice]:
         return list(self._by_pool.get(key, {}).values())
+
+    def shape_of(self, part: ResourceSlice) -> SliceShape:
+        return self._shapes[part.name]
 
     def on(self, node: str, labels: Mapping[str, str]) -> NodePools:
         """What the node can use. In 1.36 also pools of others that stop requests for all."""

@@ -1,13 +1,30 @@
 """Equal parts of devices as one object: a cluster has a million devices, and few kinds of them."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from fairlead.model.devices import AttributeValue, Device, DeviceForm, ResourceSlice
+from fairlead.claims.versions import is_plain_version
+from fairlead.model.devices import AttributeValue, Device, DeviceForm, ResourceSlice, VersionText
 
 _Part = TypeVar("_Part")
 #: Parts to keep at least before those of slices that are gone are dropped.
 _FEW = 4096
+_Names = tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SliceShape:
+    """What is known of the devices of a slice as soon as it comes; slices of many nodes share it.
+
+    Attributes of shared devices are pairs of name and value, each one object for all devices.
+    """
+
+    #: The names of the attributes where all devices have the same; else None.
+    common: _Names
+    #: No value is of an unknown type, or a version that may not be one.
+    is_plain: bool
+    #: All names differ, and no device affects another one.
+    is_simple: bool
 
 
 class SharedParts:
@@ -15,15 +32,21 @@ class SharedParts:
 
     def __init__(self) -> None:
         self._known: dict[object, object] = {}
+        self._shapes: dict[tuple[_Names, bool, bool], SliceShape] = {}
+        #: Pairs, by identity, with values that are not plain.
+        self._odd: set[int] = set()
         self._devices = 0
 
-    def shared(self, part: ResourceSlice) -> ResourceSlice:
+    def shared(self, part: ResourceSlice) -> tuple[ResourceSlice, SliceShape]:
         """The slice, made of parts that others have, too."""
         if len(self._known) > _FEW + 4 * self._devices:
             self._known.clear()
+            self._shapes.clear()
+            self._odd.clear()
             self._devices = 0
         self._devices += len(part.devices)
-        return replace(part, devices=tuple(self._device(each) for each in part.devices))
+        part = replace(part, devices=tuple(self._device(each) for each in part.devices))
+        return part, self._shape(part)
 
     def _device(self, device: Device) -> Device:
         pairs = tuple(self._pair(pair) for pair in device.attributes)
@@ -31,7 +54,10 @@ class SharedParts:
         return Device(self._form(device.form), attributes)
 
     def _pair(self, pair: tuple[str, AttributeValue]) -> tuple[str, AttributeValue]:
-        return self._one(pair, type(pair[1]))
+        known = self._one(pair, type(pair[1]))
+        if known is pair and not _is_plain(pair[1]):
+            self._odd.add(id(pair))
+        return known
 
     def _form(self, form: DeviceForm) -> DeviceForm:
         known = self._known.get((form, DeviceForm))
@@ -45,6 +71,30 @@ class SharedParts:
         )
         return self._one(parts, DeviceForm)
 
+    def _shape(self, part: ResourceSlice) -> SliceShape:
+        odd = self._odd
+        plain = not odd or all(odd.isdisjoint(map(id, each.attributes)) for each in part.devices)
+        key = _common(part), plain, _is_simple(part)
+        return self._shapes.get(key) or self._shapes.setdefault(key, SliceShape(*key))
+
     def _one(self, part: _Part, kind: object = None) -> _Part:
         """Kinds keep apart what is equal in Python: True and 1."""
         return self._known.setdefault((part, kind), part)  # type: ignore[return-value]
+
+
+def _common(part: ResourceSlice) -> _Names:
+    names = {tuple([name for name, _ in device.attributes]) for device in part.devices}
+    return names.pop() if len(names) == 1 else None
+
+
+def _is_plain(value: AttributeValue) -> bool:
+    if isinstance(value, VersionText):
+        return is_plain_version(value.text)
+    return value is not None
+
+
+def _is_simple(part: ResourceSlice) -> bool:
+    forms = [device.form for device in part.devices]
+    if any(form.consumes or form.shareable for form in forms):
+        return False
+    return len({form.name for form in forms}) == len(forms)

@@ -344,6 +344,10 @@ class DeviceClaims:
             del self._nodes_of[key]
 
     def _publish(self, part: ResourceSlice) -> None:
+        if not len(self.inventory):
+            # Now, not in the first decision; and not at the start of a program without devices.
+            import fairlead.claims.expressions
+            import fairlead.claims.glance  # noqa: F401
         behaviour = self.inventory.behaviour
         self.inventory.put(tainted(part, self._taint_rules.values(), behaviour))
 
