@@ -1,8 +1,11 @@
 """Resource claims with a running scheduler, the real API server and the real controller."""
 
+import json
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,7 @@ from dra_objects import (
 )
 from fairlead.kube.claims.claims import FINALIZER
 from fairlead.sim.controlplane import ControlPlane, served
-from fairleads import Pods, Running, eventually, fairlead
+from fairleads import FAIRLEAD, PATIENCE_S, Pods, Running, eventually, fairlead
 
 pytestmark = pytest.mark.server
 
@@ -203,3 +206,56 @@ def test_a_claim_on_a_node_that_the_pod_cannot_use_is_freed(
     pods.create("p", resourceClaims=uses("c"))
     pods.wait_bound("p")
     assert devices_of(dra.claim("c")) == [f"{node}/gpu-0"]
+
+
+def test_what_if_of_pods_with_claims_equals_what_then_happens(
+    dra: DraObjects, pods: Pods, node: str, running: Running, tmp_path: Path
+) -> None:
+    """Claims of templates are made in a look ahead, and freed when their pods end there."""
+    dra.a_template("gpu", one(dra))
+    asking = {"resourceClaims": uses("gpu", template=True)}
+    for name, run_time in (("short", "10m"), ("long", "2h")):
+        said = asked(dra.plane, pods, tmp_path, name, **asking)
+        assert (said["start"], said["nodes"]) == (said["now"], [node])
+        pods.create(name, metadata={"annotations": {RUN_TIME: run_time}}, **asking)
+        assert pods.wait_bound(name) == {name: node}
+    later = asked(dra.plane, pods, tmp_path, "next", **asking)
+    assert later["nodes"] == [node]
+    pods.create("next", **asking)
+    pods.wait_refused("next")
+    pods.delete("short")  # it has ended
+    assert pods.wait_bound("next") == {"next": node}
+    assert minutes(later) == pytest.approx(10, abs=3)
+
+
+RUN_TIME = "fairlead.dev/run-time"
+
+
+def asked(
+    plane: ControlPlane, pods: Pods, tmp_path: Path, name: str, **spec: Any
+) -> dict[str, Any]:
+    """When and where this pod would start, and the time of the answer."""
+    container = {"name": "main", "image": "x"}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": pods.namespace},
+        "spec": {"schedulerName": "gpu-scheduler", "containers": [container], **spec},
+    }
+    file = tmp_path / f"{name}.json"
+    file.write_text(json.dumps(body))
+    done = subprocess.run(
+        [str(FAIRLEAD), "what-if", "-f", str(file), "-o", "json", "-n", pods.namespace,
+         "--kubeconfig", str(plane.kubeconfig_for())],
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    answer = json.loads(done.stdout)
+    units = {each["unit"]: each["after"] for each in answer["units"]}
+    return {"now": answer["time"], **units[f"{pods.namespace}/{name}"]}
+
+
+def minutes(said: dict[str, Any]) -> float:
+    times = (datetime.fromisoformat(said[key]) for key in ("now", "start"))
+    now, start = times
+    return (start - now).total_seconds() / 60

@@ -9,7 +9,8 @@ from fairlead.model.devices import AttributeValue, Device, ResourceSlice
 NVIDIA = "gpu.nvidia.com"
 #: Under which names drivers publish the PCI address of a device; the part after the domain.
 _ADDRESSES = ("pciBusID", "pciAddress", "pciAddr")
-_UUIDS = frozenset(
+#: Attributes of which each GPU has its own value.
+UUIDS = frozenset(
     (*("uuid", "parentUUID"), *(f"{NVIDIA}/{name}" for name in ("uuid", "parentUUID")))
 )
 _PLACE = pattern(r"memory-?[sS]lice-?(\d+)$")
@@ -50,7 +51,7 @@ def are_distinct(parts: Iterable[ResourceSlice]) -> bool:
         if part.driver != NVIDIA:
             return False
         for device in part.devices:
-            uuid = [value for name, value in device.attributes if name in _UUIDS]
+            uuid = [value for name, value in device.attributes if name in UUIDS]
             if len(uuid) != 1 or uuid[0] in seen:
                 return False
             seen.add(uuid[0])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fairlead.apps.config.run_plan import RunPlan
 from fairlead.apps.live import live_cluster
+from fairlead.apps.live.claim_templates import with_live_claims
 from fairlead.apps.live.data_once import data_events
 from fairlead.apps.live.learned import learned_events
 from fairlead.cluster import reserving
@@ -36,7 +37,8 @@ async def read_cluster(client: Client, planned: RunPlan) -> ClusterReading:
         client, behaviour, gangs=planned.gang_dialects, queues=planned.queue_dialects
     )
     data = [event async for event in data_events(client, planned.profiles.values())]
-    return ClusterReading(behaviour, [*learned, *data, *[event async for event in listed]], problem)
+    shown = await with_live_claims(client, [event async for event in listed])
+    return ClusterReading(behaviour, [*learned, *data, *shown], problem)
 
 
 async def live_engine(

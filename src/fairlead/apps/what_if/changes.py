@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from fairlead.apps.what_if.device_changes import copied_devices, without_devices
 from fairlead.engine.events import Event, NodeSeen, PodSeen, QueueSeen
 from fairlead.model.errors import ConfigError
 from fairlead.model.gpus import Inventory
@@ -38,7 +39,9 @@ def changed_events(events: Sequence[Event], changes: Changes, namespace: str) ->
         found = _with_queue(found, text)
     for text in changes.priorities:
         found = _with_priority(found, text, namespace)
-    return [*(NodeSeen(node) for node in _more_nodes(nodes, changes)), *found]
+    added = _more_nodes(nodes, changes)
+    devices = copied_devices(events, _model_node(nodes, changes.like).name, added) if added else []
+    return [*map(NodeSeen, added), *devices, *found]
 
 
 def _without(events: Sequence[Event], names: Sequence[str], nodes: Iterable[Node]) -> list[Event]:
@@ -47,14 +50,16 @@ def _without(events: Sequence[Event], names: Sequence[str], nodes: Iterable[Node
     if unknown := next((name for name in names if name not in known), ""):
         raise ConfigError(f"there is no node {unknown}")
     kept: list[Event] = []
+    gone: list[Pod] = []
     for event in events:
         if isinstance(event, NodeSeen) and event.node.name in names:
             continue
         if isinstance(event, PodSeen) and event.pod.node in names:
+            gone.append(event.pod)
             kept += [PodSeen(_created_again(event.pod))] if _has_controller(event.pod) else []
         else:
             kept.append(event)
-    return kept
+    return without_devices(kept, names, gone) if names else kept
 
 
 def _has_controller(pod: Pod) -> bool:

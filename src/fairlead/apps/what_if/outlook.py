@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 
 from fairlead.apps.config.run_plan import RunPlan
 from fairlead.cluster import reserving
+from fairlead.cluster.claim_charges import held_milli
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, PricesComputed
+from fairlead.model.gpus import WHOLE
 from fairlead.model.pods import Pod
 from fairlead.placement.disruption_units import gpus_of_pod, lost_s
 from fairlead.placement.prices import compute
@@ -126,8 +128,15 @@ def _stakes(engine: Engine, wall_s: float) -> dict[str, float]:
     found: dict[str, float] = {}
     for held in engine.cluster.holdings.values():
         name = unit_name(held.pod)
-        found[name] = found.get(name, 0.0) + gpus_of_pod(held.pod) * lost_s(held.pod, wall_s)
+        found[name] = found.get(name, 0.0) + _gpus(engine, held.pod) * lost_s(held.pod, wall_s)
     return found
+
+
+def _gpus(engine: Engine, pod: Pod) -> float:
+    """With those of its claims."""
+    uses = pod.request.claims
+    claimed = held_milli(pod.uid, uses, engine.cluster.claims) / WHOLE if uses else 0.0
+    return gpus_of_pod(pod) + claimed
 
 
 def unit_name(pod: Pod) -> str:

@@ -1,7 +1,7 @@
 """Reads the live cluster once, and looks ahead with and without changes. Nothing is written."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -9,6 +9,11 @@ import msgspec
 
 from fairlead.apps.config.profiles import built_in
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
+from fairlead.apps.live.claim_templates import (
+    missing_templates,
+    read_templates,
+    with_made_claims,
+)
 from fairlead.apps.live.live_engine import read_cluster
 from fairlead.apps.what_if.changes import Changes, changed_events
 from fairlead.apps.what_if.outlook import (
@@ -25,6 +30,7 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.model.backfill import BackfillMode
 from fairlead.model.behaviour import Behaviour
+from fairlead.model.claims import ResourceClaim
 from fairlead.model.errors import ConfigError
 
 _PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -72,10 +78,34 @@ async def what_if(options: WhatIfOptions) -> WhatIfAnswer:
     try:
         reading = await read_cluster(client, planned)
         work = await _workload(options, client, namespace, reading.behaviour, planned)
+        templates = await read_templates(client, unknown_templates(work))
     finally:
         await client.close()
+    work = with_templates(work, templates, reading.events)
     answer = answered(options, planned, reading.events, work, namespace)
     return replace(answer, not_learned=reading.not_learned)
+
+
+def unknown_templates(work: ManifestPods) -> set[str]:
+    """Templates of claims that its pods name and that it does not have."""
+    return missing_templates(work.pods).keys() - work.templates.keys()
+
+
+def with_templates(
+    work: ManifestPods, there: Mapping[str, ResourceClaim], events: Iterable[Event]
+) -> ManifestPods:
+    """With a claim for each template that a pod names: of the manifest, or of the cluster.
+
+    Raises ConfigError for one that neither has.
+    """
+    known = {**there, **work.templates}
+    for key, pod in missing_templates(work.pods).items():
+        if key not in known:
+            raise ConfigError(
+                f"{pod.key}: there is no ResourceClaimTemplate {key}, or you may not read it; "
+                "add it to the file"
+            )
+    return replace(work, events=tuple(with_made_claims(work.events, known, events)))
 
 
 def answered(

@@ -28,6 +28,7 @@ def show(answer: WhatIfAnswer, output: str, stream: TextIO, *, everything: bool 
 
 def as_json(answer: WhatIfAnswer) -> dict[str, Any]:
     return {
+        "time": _utc(0.0, answer),
         "starts": answer.starts,
         "units": [_unit_json(change, answer) for change in answer.units if _matters(change)],
         "summary": _summary(answer),

@@ -1,17 +1,19 @@
 """The pods that manifests stand for: of pods themselves, and of controllers by their templates."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
-from fairlead.engine.events import Event, GangSeen, PodSeen
+from fairlead.apps.what_if.manifest_claims import claim_of, is_claim
+from fairlead.engine.events import ClaimObjectSeen, Event, GangSeen, PodSeen
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.gangs.registry import ALL, GangDialects, decode_object
 from fairlead.model.behaviour import Behaviour
+from fairlead.model.claims import ResourceClaim
 from fairlead.model.errors import ConfigError, FairleadError
 from fairlead.model.pods import Pod
 from fairlead.model.run_times import JOB_DEADLINE, RunTime
@@ -37,10 +39,12 @@ class ManifestDefaults:
 
 @dataclass(frozen=True, slots=True)
 class ManifestPods:
-    #: Gangs, then pods.
+    #: Gangs and claims, then pods.
     events: tuple[Event, ...]
     #: Kinds of objects that have no pods, and were left out.
     left_out: tuple[str, ...] = ()
+    #: What its ResourceClaimTemplates ask for, by "namespace/name".
+    templates: Mapping[str, ResourceClaim] = field(default_factory=dict)
 
     @property
     def pods(self) -> list[Pod]:
@@ -76,12 +80,19 @@ def _objects(found: Any) -> Iterator[Json]:
 
 
 def workload_of(objects: Sequence[Json], defaults: ManifestDefaults) -> ManifestPods:
-    gangs: list[Event] = []
+    others: list[Event] = []
     pods: list[Event] = []
     left_out: list[str] = []
+    templates: dict[str, ResourceClaim] = {}
     for body in objects:
         if (gang := _gang(body, defaults)) is not None:
-            gangs.append(gang)
+            others.append(gang)
+            continue
+        if (claim := _claim(body, defaults)) is not None:
+            if claim.uid:
+                others.append(ClaimObjectSeen(claim))
+            else:
+                templates[claim.key] = claim
             continue
         made = list(_pods(body, defaults, MOST_PODS - len(pods)))
         pods += made
@@ -89,7 +100,7 @@ def workload_of(objects: Sequence[Json], defaults: ManifestDefaults) -> Manifest
             left_out.append(f"{body['kind']}/{_name(body)}")
     if not pods:
         raise ConfigError("it has no pods; use Pods, Jobs, JobSets, Deployments or StatefulSets")
-    return ManifestPods((*gangs, *pods), tuple(left_out))
+    return ManifestPods((*others, *pods), tuple(left_out), templates)
 
 
 def _gang(body: Json, defaults: ManifestDefaults) -> Event | None:
@@ -101,6 +112,10 @@ def _gang(body: Json, defaults: ManifestDefaults) -> Event | None:
             placed = {**body, "metadata": _metadata(body, defaults)}
             return GangSeen(decode_object(dialect, msgspec.json.encode(placed)).spec)
     return None
+
+
+def _claim(body: Json, defaults: ManifestDefaults) -> ResourceClaim | None:
+    return claim_of(body, _metadata(body, defaults)) if is_claim(body) else None
 
 
 def _pods(body: Json, defaults: ManifestDefaults, most: int) -> Iterator[Event]:

@@ -4,7 +4,7 @@ It is what kube-controller-manager and the writers of a scheduler do, at once. D
 device. Claims of a PodGroup stay allocated after its pods, as they do while the PodGroup is there.
 """
 
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from fairlead.cluster.claim_charges import asked_milli, held_milli
@@ -21,13 +21,13 @@ from fairlead.plugins.claim_step import ClaimStep
 from fairlead.plugins.prepare import PrepareStep
 
 #: What templates ask for, by "namespace/name" of the template. Only the requests of a claim count.
-ClaimTemplates = MutableMapping[str, ResourceClaim]
+ClaimTemplates = Mapping[str, ResourceClaim]
 
 #: Between the parts of the name of a claim that is made here: no name of an object has it.
 _JOINED = "~"
 
 
-def with_claims(
+def with_own_claims(
     pod: Pod, templates: ClaimTemplates, groups: ClaimGroups
 ) -> tuple[Pod, list[ResourceClaim]]:
     """A pending pod with claims for its templates, and these claims.
@@ -65,9 +65,9 @@ def _made(pod: Pod, use: ClaimUse, template: ResourceClaim, groups: ClaimGroups)
     )
 
 
-def without_user(claim: ResourceClaim, uid: str) -> ResourceClaim:
-    """The claim when the pod has ended: with its last user it loses its devices."""
-    left = tuple(user for user in claim.reserved_for if user.uid != uid)
+def without_users(claim: ResourceClaim, uids: Collection[str]) -> ResourceClaim:
+    """The claim when these pods have ended: with its last user it loses its devices."""
+    left = tuple(user for user in claim.reserved_for if user.uid not in uids)
     if left == claim.reserved_for:
         return claim
     if left:
@@ -101,7 +101,7 @@ class VirtualClaims:
         found: list[Pod] = []
         made: dict[str, ResourceClaim] = {}
         for pod in pods:
-            with_own, claims = with_claims(pod, self.templates, self._state.groups)
+            with_own, claims = with_own_claims(pod, self.templates, self._state.groups)
             made |= {claim.key: claim for claim in claims}
             found.append(with_own)
         new = (claim for key, claim in made.items() if key not in self._state.claims)
@@ -146,7 +146,7 @@ class VirtualClaims:
         for use in pod.request.claims:
             claim = self._state.claims.get(use.key)
             if claim is not None:
-                yield ClaimObjectSeen(without_user(claim, pod.uid))
+                yield ClaimObjectSeen(without_users(claim, (pod.uid,)))
         for made in self._state.extended.claims_of(pod.key, pod.uid):
             yield ClaimObjectGone(made)
 
@@ -154,7 +154,7 @@ class VirtualClaims:
 def _left(claim: ResourceClaim, uid: str) -> Iterator[Event]:
     if claim.owner == uid:
         yield ClaimObjectGone(claim)
-    elif (after := without_user(claim, uid)) is not claim:
+    elif (after := without_users(claim, (uid,))) is not claim:
         yield ClaimObjectSeen(after)
 
 
