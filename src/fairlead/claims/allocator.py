@@ -19,6 +19,7 @@ from fairlead.model.devices import DeviceClass
 
 if TYPE_CHECKING:
     from fairlead.claims.columns import Codes
+    from fairlead.claims.device_counts import DeviceCounts
     from fairlead.claims.glance import NodeGlance
 
 #: Steps of one search: kube-scheduler stops after ten seconds, this after some tenths of a second.
@@ -100,15 +101,34 @@ class Allocator:
         Raises AllocationError, which concerns all nodes; SearchLimit: it takes too long, with so
         many evaluations; LookUnfinished: the turn is over.
         """
+        with self._inventory.answers.limited(evaluations, "all nodes: "):
+            return self._at_a_glance().codes(nodes, *self._prepared_for_all(claims))
+
+    def counts(
+        self, nodes: Sequence[str], claims: Sequence[ResourceClaim], evaluations: int = EVALUATIONS
+    ) -> "list[DeviceCounts] | None":
+        """Devices of each kind that the claims ask for; None: they cannot be counted.
+
+        Raises as `glance` does.
+        """
+        with self._inventory.answers.limited(evaluations, "all nodes: "):
+            return self._at_a_glance().counts(nodes, self._prepared_for_all(claims)[0])
+
+    def _at_a_glance(self) -> "NodeGlance":
         from fairlead.claims.glance import NodeGlance
 
         if self._glance is None:
             self._glance = NodeGlance(self._inventory, self._usage)
+        return self._glance
+
+    def _prepared_for_all(
+        self, claims: Sequence[ResourceClaim]
+    ) -> tuple[list[list[list[WantedDevices]]], list[list[Constraint]]]:
+        """For all nodes at once."""
         rules, answers = self._inventory.behaviour, self._inventory.answers
         nothing = NodePools({}, [])
         preparation = Preparation(self._classes, nothing, answers, self._usage, rules, "")
-        with answers.limited(evaluations, "all nodes: "):
-            return self._glance.codes(nodes, *self._prepared(claims, preparation))
+        return self._prepared(claims, preparation)
 
     def _prepared(
         self, claims: Sequence[ResourceClaim], preparation: Preparation

@@ -81,6 +81,14 @@ class DeviceColumns:
         found = (self._slices[number] for number in self._pools.get(key, ()))
         return [rows for rows in found if rows is not None]
 
+    def row_of(self, key: DeviceId) -> int:
+        """The row of a device; -1 if it has none."""
+        for rows in self._rows_of((key.driver, key.pool)):
+            for at, device in enumerate(rows.part.devices):
+                if device.name == key.device:
+                    return rows.first + at
+        return -1
+
     def put(
         self, key: PoolKey, node: str, slices: Sequence[tuple[ResourceSlice, SliceShape]]
     ) -> None:

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
+import numpy.typing as npt
 
 from fairlead.claims.columns import Codes, DeviceColumns, Flags, Rows
 from fairlead.claims.constraints import Constraint, MatchConstraint
 from fairlead.claims.counters import FormSizes
+from fairlead.claims.device_counts import DeviceCounts, asked_by_kind
 from fairlead.claims.filling import ERROR, USABLE, fill
 from fairlead.claims.inventory import DeviceInventory
 from fairlead.claims.pools import DevicePool, PoolKey, assembled
@@ -24,6 +26,8 @@ from fairlead.model.devices import ResourceSlice
 ASK, NO, YES = range(3)
 #: Kinds of requests that are counted: for more, nodes are asked one by one.
 _MOST_KINDS = 32
+#: Devices of a node of which it is not known how many there are.
+_MANY = 1 << 20
 #: Rows of devices that are sorted by the values of attributes, in all.
 _MOST_SORTED = 500_000
 
@@ -68,6 +72,31 @@ class NodeGlance:
         codes[self._flags(self._unknown) | found.errors] = ASK
         places = self._columns.nodes
         return codes[np.fromiter((places.get(name, -1) for name in names), np.intp, len(names))]
+
+    def counts(
+        self, names: Sequence[str], requests: Sequence[list[list[WantedDevices]]]
+    ) -> list[DeviceCounts] | None:
+        """For each kind of devices that the claims ask for; None: they cannot be counted."""
+        asked = asked_by_kind(requests)
+        if not self._inventory.is_by_node or not asked or len(asked) > _MOST_KINDS:
+            return None
+        self._follow()
+        columns = self._columns
+        places = np.fromiter((columns.nodes.get(name, -1) for name in names), np.intp, len(names))
+        kinds = {each.kind: each for claim in requests for (each,) in claim}
+        return [self._count(kinds[kind], count, places) for kind, count in asked.items()]
+
+    def _count(
+        self, wanted: WantedDevices, asked: int, places: npt.NDArray[np.intp]
+    ) -> DeviceCounts:
+        node, held = _nodes(self._columns)
+        usable: Flags = (node >= 0) & (self._filled(wanted) == USABLE)
+        unknown = self._flags(self._unknown)
+        every, free = (
+            np.where(unknown, _MANY, np.bincount(node[rows], minlength=len(unknown)))[places]
+            for rows in (usable, usable & ~held)
+        )
+        return DeviceCounts(wanted.kind, asked, free, every, usable, self._columns)
 
     def _entangled(self, wanted: list[WantedDevices]) -> dict[PoolKey, set[int]]:
         """Pools of which more than the count matters; for one device, counters that are held."""
@@ -147,8 +176,7 @@ class _Counts:
     def __init__(self, columns: DeviceColumns, coupled: Flags) -> None:
         self._columns, self._coupled = columns, coupled
         self._size = len(columns.nodes) + 1
-        self._node = columns.node[: columns.size]
-        self._held = columns.held[: columns.size]
+        self._node, self._held = _nodes(columns)
         self._rows: dict[object, Flags] = {}
         self._free: dict[object, Rows] = {}
         self.errors: Flags = np.zeros(self._size, np.bool_)
@@ -218,6 +246,12 @@ def _is_whole_pool(slices: Sequence[ResourceSlice]) -> bool:
     """One slice is all of the pool, and can be used."""
     first = slices[0]
     return len(slices) == first.slice_count == 1 and not (first.problem or first.counter_sets)
+
+
+def _nodes(columns: DeviceColumns) -> tuple[Rows, Flags]:
+    """Row by row: the number of the node, and whether claims hold the device whole."""
+    rows = slice(columns.size)
+    return columns.node[rows], columns.held[rows]
 
 
 def _is_simple(

@@ -200,6 +200,11 @@ class DeviceClaims:
             self._allocator = Allocator(self.inventory, self.classes, self.usage)
         return self._allocator
 
+    @property
+    def work(self) -> int:
+        """What searches for devices took until now, in steps."""
+        return self._allocator.work if self._allocator is not None else 0
+
     def allocate(
         self,
         node: Node,

@@ -4,7 +4,7 @@ The devices belong to claims: they are free after the pods are gone *and* their 
 deallocated. Until then the pod waits, and no others are evicted for it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from fairlead.cluster.cluster import Cluster
@@ -14,13 +14,12 @@ from fairlead.engine.instructions import AnnounceFailure, Instruction
 from fairlead.engine.reasons import UNSCHEDULABLE
 from fairlead.engine.requeuer import Requeuer
 from fairlead.engine.room_searches import UselessSearches
-from fairlead.model.claims import ClaimObject, DeviceNeed, ResourceClaim
+from fairlead.model.claims import ClaimObject, ResourceClaim
 from fairlead.model.pods import Pod
-from fairlead.placement.device_room import DeviceRoomSearch, freed_by
+from fairlead.placement.device_room import DeviceRoomSearch
 from fairlead.placement.making_room import RoomOutcome, RoomPlan
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed, Refused
-from fairlead.plugins.dynamic_resources import DynamicResources
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.units import Gang
@@ -47,7 +46,7 @@ class DeviceRooms:
     ) -> list[Instruction]:
         """The pod waits for devices of others, or for what it would have waited for otherwise."""
         pod, held = entry.unit.pod, self._rooms.held
-        if not self._may_search(pod, refused):
+        if not self._may_search(entry, refused):
             return otherwise(entry, refused, now)
         if (hold := held.get(pod.uid)) is not None and self._rooms.is_awaited(entry):
             self._park(entry, refused, now)
@@ -67,7 +66,7 @@ class DeviceRooms:
         unit = entry.unit
         if isinstance(unit, Gang) or not unit.pod.request.claims or entry.pool is Pool.NONE:
             return None
-        if not self._is_allowed(unit.pod) or self._rooms.held.get(unit.key):
+        if not self._rooms.evicts_for_devices(unit) or self._rooms.held.get(unit.key):
             return None
         plan = self._searched(entry, now).plan
         units = plan.units if plan else ()
@@ -80,19 +79,10 @@ class DeviceRooms:
         if about.uid not in self._cluster.claims.held:
             self._rooms.held.victim_gone(about.uid, now)
 
-    def _may_search(self, pod: Pod, refused: Refused) -> bool:
+    def _may_search(self, entry: Entry, refused: Refused) -> bool:
         if refused.eviction is not None or refused.frees is not None or refused.unfinished:
             return False
-        return bool(pod.request.claims) and self._is_allowed(pod)
-
-    def _is_allowed(self, pod: Pod) -> bool:
-        """The profile says so, and no claim of the pod has admin access: that needs no device."""
-        rules = self._placements[pod.scheduler].profile.filters
-        if not any(isinstance(rule, DynamicResources) and rule.preempts for rule in rules):
-            return False
-        claims = map(self._cluster.claims.claim_of, pod.request.claims)
-        needs = (need for claim in claims if claim for need in _needs(claim))
-        return not any(need.admin_access for need in needs)
+        return bool(entry.unit.pod.request.claims) and self._rooms.evicts_for_devices(entry.unit)
 
     def _search(self, entry: Entry, now: float) -> RoomOutcome[Placed]:
         if why := self._rooms.ineligible_pod(entry.unit, now):
@@ -116,8 +106,7 @@ class DeviceRooms:
         return self._rooms.paced(f"{unit.key}#devices", search, now)
 
     def _begin(self, pod: Pod, plan: RoomPlan[Placed], now: float) -> list[Instruction]:
-        claims = [claim.uid for claim in freed_by(plan.units, self._cluster)]
-        made = self._rooms.begin(pod.uid, [(pod, plan.placed)], plan.units, now, frees=claims)
+        made = self._rooms.begin(pod.uid, [(pod, plan.placed)], plan.units, now)
         hold = self._rooms.held.get(pod.uid)
         assert hold is not None
         return [_awaiting(pod, hold), *made]
@@ -125,11 +114,6 @@ class DeviceRooms:
     def _park(self, entry: Entry, refused: Refused, now: float) -> None:
         class_ = self._requeuer.class_of(entry.unit)
         self._queue.park(entry, class_, woken_by=refused.woken_by, now=now)
-
-
-def _needs(claim: ResourceClaim) -> Iterator[DeviceNeed]:
-    for request in claim.requests:
-        yield from (*((request.exactly,) if request.exactly else ()), *request.first_available)
 
 
 def _awaiting(pod: Pod, hold: Hold) -> Instruction:

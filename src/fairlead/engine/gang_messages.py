@@ -1,6 +1,7 @@
 """What is said about a gang that has to wait."""
 
 from fairlead.engine.gang_trials import Filling, group_of
+from fairlead.engine.held_room import Hold
 from fairlead.model.gangs import GangSpec
 from fairlead.placement.verdicts import Refused
 from fairlead.queue.units import Gang
@@ -42,11 +43,12 @@ def no_room_message(why: str) -> str:
     return f"Evicting the pods that it may evict does not help: {why}."
 
 
-def awaiting_message(gang: Gang, evicted: int) -> str:
+def awaiting_message(gang: Gang, hold: Hold) -> str:
     """The same until the last of them is gone, so that it is written once."""
+    deallocated = " and their claims are deallocated" if hold.claims else ""
     return (
-        f"gang {gang.spec.name}: {evicted} pod(s) are evicted for it; it has room when they are "
-        "gone."
+        f"gang {gang.spec.name}: {hold.evicted} pod(s) are evicted for it; it has room when they "
+        f"are gone{deallocated}."
     )
 
 

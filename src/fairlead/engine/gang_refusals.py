@@ -169,7 +169,7 @@ class GangRefusals:
     def await_victims(
         self, entry: Entry, gang: Gang, hold: Hold, filling: Filling, now: float
     ) -> Attempt:
-        message = awaiting_message(gang, hold.evicted)
+        message = awaiting_message(gang, hold)
         woken_by = filling.woken_by | ROOM
         return self.park(entry, UNSCHEDULABLE, message, woken_by, now, nodes=hold.nodes)
 

@@ -3,15 +3,18 @@
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
 from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.claim_room import device_counts, freed_by
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.topology_levels import LevelCodes
 from fairlead.cluster.trial import Trial
 from fairlead.engine import reservations
+from fairlead.engine.device_evictions import evict_for_devices
 from fairlead.engine.gang_topology_trials import TopologyTrials
 from fairlead.engine.gang_trials import Filling, ordered
 from fairlead.engine.held_room import HeldRoom
@@ -171,7 +174,19 @@ class GangRooms:
     ) -> RoomSearch[P]:
         units = self.units_for(unit, now)
         reserved = self._cluster.nominations.amounts_against(_preemptor(unit))
-        return RoomSearch(self._cluster, units, kinds, place, domains=domains, reserved=reserved)
+        return RoomSearch(
+            self._cluster,
+            units,
+            kinds,
+            place,
+            domains=domains,
+            reserved=reserved,
+            frees_claims=self.evicts_for_devices(unit),
+        )
+
+    def evicts_for_devices(self, unit: Unit) -> bool:
+        """Whether others may be evicted for devices that its claims ask for."""
+        return evict_for_devices(unit.pods, self._placements, self._cluster)
 
     def units_for(self, unit: Unit, now: float) -> DisruptionUnits:
         """What may be evicted for the unit."""
@@ -243,20 +258,32 @@ class GangRooms:
         if len(gang.pods) > MOST_PODS:
             return TOO_LARGE
         if len({id(pod.request) for pod in gang.pods}) > MOST_REQUESTS:
-            return TOO_MANY_REQUESTS
+            requests = {self._placements[pod.scheduler].settled_request(pod) for pod in gang.pods}
+            if len(requests) > MOST_REQUESTS:
+                return TOO_MANY_REQUESTS
         if has_many_parts(gang.spec, len(self._cluster)):
             return TOO_MANY_GROUPS
         return PAUSED if self.held.is_paused(gang.key, now) else ""
 
     def _kinds(self, gang: Gang) -> list[PodKind]:
-        return self._counted(gang, lambda pod: self._placements[pod.scheduler].reachable(pod))
+        frees_claims = self.evicts_for_devices(gang)
+        kinds = self._counted(gang, partial(self._reachable, frees_claims=frees_claims))
+        if not frees_claims or _shares_claims(gang):
+            return kinds
+        nodes = self._cluster.nodes
+        return [replace(kind, devices=device_counts(kind.request.claims, nodes)) for kind in kinds]
+
+    def _reachable(self, pod: Pod, *, frees_claims: bool) -> NodeMask:
+        placement = self._placements[pod.scheduler]
+        found = placement.reachable(pod)
+        return found | placement.lacks_devices(pod) if frees_claims else found
 
     def _counted(self, gang: Gang, rows: Callable[[Pod], NodeMask]) -> list[PodKind]:
         """What it needs at least, the largest first."""
         counts: Counter[PodRequest] = Counter()
         first: dict[PodRequest, Pod] = {}
         for pod in ordered(gang)[-gang.needed :]:
-            request = self._placements[pod.scheduler].request(pod)
+            request = self._placements[pod.scheduler].settled_request(pod)
             counts[request] += 1
             first.setdefault(request, pod)
         return [PodKind(each, count, rows(first[each])) for each, count in counts.items()]
@@ -283,19 +310,23 @@ class GangRooms:
         placed: Sequence[tuple[Pod, Placed]],
         units: Sequence[DisruptionUnit],
         now: float,
-        frees: Iterable[str] = (),
     ) -> list[Instruction]:
         """Evicts the units, and holds the nodes for the pods.
 
-        `frees`: uids of claims that are to be deallocated, too, before there is room.
+        If they need devices, claims that the units alone use are to be deallocated, too, before
+        there is room.
         """
         pod, node = placed[0][0], placed[0][1].node
         victims, unreserved = reservations.victims(self._cluster, victims_by_node(units))
         made: list[Instruction] = [*unreserved]
         nodes = {each.uid: (each, its.node) for each, its in placed}
         made += self._cleared(pod, {each for _, each in nodes.values()} | victims.keys(), now)
-        leaving = [held.pod.uid for unit in units for held in unit.held]
-        self.held.begin(key, nodes, leaving, now, frees)
+        leaving = [held.pod for unit in units for held in unit.held]
+        pods = [each for each, _ in placed]
+        frees_claims = evict_for_devices(pods, self._placements, self._cluster)
+        claims = freed_by(leaving, self._cluster) if frees_claims else ()
+        freed = [claim.uid for claim in claims]
+        self.held.begin(key, nodes, [pod.uid for pod in leaving], now, freed)
         if victims:
             self._in_flight.making_room[pod.uid] = key
             made.append(Evict(pod, node, victims, within_budgets=True))
@@ -355,6 +386,12 @@ class GangRooms:
     def tend(self, now: float) -> None:
         for key in self.held.overdue(now):
             self._try_again(key)
+
+
+def _shares_claims(gang: Gang) -> bool:
+    """Whether pods of the gang use one claim: it is allocated once for all of them."""
+    keys = [use.key for pod in gang.pods for use in pod.request.claims if use.key]
+    return len({*keys}) < len(keys)
 
 
 def _preemptor(unit: Unit) -> Pod:

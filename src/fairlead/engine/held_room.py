@@ -28,8 +28,9 @@ class Hold:
     #: Victims that are not gone yet, and claims that are not deallocated yet, by uid.
     victims: set[str]
     until_s: float
-    #: How many victims there were.
+    #: How many victims there were, and how many claims of theirs are to be deallocated.
     evicted: int
+    claims: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,9 @@ class HeldRoom:
         """Nominates each pod for its node; `victims` and `claims` of theirs are still to go."""
         self.drop(key)
         held_nodes, leaving = {uid: node for uid, (_, node) in nodes.items()}, set(victims)
+        freed = set(claims)
         until_s = now + (VICTIMS_GO_S if leaving else HELD_S)
-        hold = Hold(key, held_nodes, leaving | {*claims}, until_s, len(leaving))
+        hold = Hold(key, held_nodes, leaving | freed, until_s, len(leaving), len(freed))
         self._holds[key] = hold
         for uid in hold.victims:
             self.goes_for.setdefault(uid, set()).add(key)

@@ -5,30 +5,25 @@ pod fits, they come back while it still does, the costliest first. Of the nodes 
 one with the lowest cost is taken. Nothing is evicted here: the result is a plan.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, Rows
-from fairlead.cluster.claim_outlook import told
-from fairlead.cluster.claim_search import CANNOT
+from fairlead.cluster.claim_room import freed_by
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
-from fairlead.model.claims import ResourceClaim
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import PODS
 from fairlead.placement.disruption_units import Cost, DisruptionUnit, DisruptionUnits
-from fairlead.placement.making_room import RoomOutcome, RoomPlan
+from fairlead.placement.making_room import RoomOutcome, RoomPlan, counted_work, evict
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed
-from fairlead.plugins.dynamic_resources import DynamicResources
 
 #: What one search may cost (see `Work.spent`); the next one goes on where it ended.
 _MOST_WORK = 70_000
 #: Nodes in a row that are no better than the best so far: then that one is taken.
 _NO_BETTER = 8
-#: What a step of the search for devices costs, in the same unit.
-_STEP = 10
 
 NO_HELP = "no pods that may be evicted hold devices that would be enough"
 
@@ -72,20 +67,8 @@ class DeviceRoomSearch:
     # -- where -------------------------------------------------------------------------------
 
     def _candidates(self) -> Rows:
-        """Rows that lack devices, or also what pods there hold; first where less important ones go.
-
-        Other filters that no eviction changes allow the pod there.
-        """
-        view, cluster = self._placement.view(self._pod), self._cluster
-        if view.pre_filter_message:
-            return np.zeros(0, dtype=np.intp)
-        possible = cluster.nodes.present() & (told(view.request.claims, cluster.nodes) == CANNOT)
-        for index, rule in enumerate(self._placement.profile.filters):
-            if not rule.resolvable and not isinstance(rule, DynamicResources):
-                possible &= view.allowed[index]
-        if cluster.open_rows is not None:
-            possible &= cluster.open_rows
-        return self._ranked(possible)
+        """Rows that lack devices, or also more; first where less important pods go."""
+        return self._ranked(self._placement.lacks_devices(self._pod))
 
     def _ranked(self, possible: NodeMask) -> Rows:
         levels = self._units.rule.levels()
@@ -126,40 +109,16 @@ class DeviceRoomSearch:
 
     def _placed(self, trial: Trial, units: Sequence[DisruptionUnit], row: int) -> Placed | None:
         """Where the pod goes without these units; None: it does not fit on the row then."""
-        claims = list(freed_by(units, self._cluster))
-        if not claims:
+        cluster = self._cluster
+        if not any(freed_by((held.pod for unit in units for held in unit.held), cluster)):
             return None
-        allocator = self._cluster.claims.allocator
-        start, before = trial.checkpoint(), allocator.work
-        for held in (each for unit in units for each in unit.held):
-            trial.evict(held.pod.uid)
-        trial.free_claims(claims)
-        within = self._cluster.nodes.none()
+        within, start = cluster.nodes.none(), trial.checkpoint()
         within[row] = True
-        verdict = self._placement.place(self._pod, within, evicts=False)
-        trial.rollback(start)
-        self._cluster.work.terms += _STEP * (allocator.work - before)
-        return verdict if isinstance(verdict, Placed) else None
-
-
-def freed_by(units: Sequence[DisruptionUnit], cluster: Cluster) -> Iterator[ResourceClaim]:
-    """Claims that are deallocated when the pods of the units are gone: no other pod uses them.
-
-    A claim of a PodGroup stays allocated without its pods, and one that is being written may get
-    other users.
-    """
-    state = cluster.claims
-    gone = {held.pod.uid for unit in units for held in unit.held}
-    found: dict[str, ResourceClaim] = {}
-    for pod in (held.pod for unit in units for held in unit.held):
-        named = (state.claims.get(use.key) for use in pod.request.claims if use.key)
-        made = state.extended.claims_of(pod.key, pod.uid)
-        found |= {claim.uid: claim for claim in (*named, *made) if claim is not None}
-    for claim in found.values():
-        users = claim.reserved_for
-        is_settled = claim.allocation is not None and state.pending(claim) is None
-        if is_settled and users and all(user.uid in gone and not user.is_group for user in users):
-            yield claim
+        with counted_work(cluster):
+            evict(trial, units, cluster, frees_claims=True)
+            placed = self._placement.find(self._pod, within)
+            trial.rollback(start)
+        return placed
 
 
 def _cost(unit: DisruptionUnit) -> Cost:

@@ -7,6 +7,7 @@ cleared, more and more of them, until the pods fit. Nothing is evicted here: the
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import Generic, TypeVar
@@ -14,6 +15,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, PerNode, Rows
+from fairlead.cluster.claim_room import freed_by
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.cluster.topology_levels import LevelCodes
@@ -31,6 +33,8 @@ _FIRST_ROWS = 256
 _ROWS_PER_POD = 4
 #: Domains that are looked into.
 _MOST_REGIONS = 8
+#: What a step of the search for devices costs, in the same unit as the work.
+_STEP = 10
 #: Pods that are evicted in one trial.
 _MOST_EVICTED = 2000
 
@@ -68,14 +72,17 @@ class RoomSearch(Generic[P]):
         *,
         domains: LevelCodes | None = None,
         reserved: tuple[Rows, AmountsByRow] | None = None,
+        frees_claims: bool = False,
     ) -> None:
         """`domains`: of each row, -1 for none; the pods go into one of them. None: anywhere.
-        `reserved`: what nominated pods of others are to have.
+        `reserved`: what nominated pods of others are to have. `frees_claims`: whether the pods may
+        have devices of claims that no pod uses when the units are gone.
         """
         self._cluster = cluster
         self._units = units
         self._kinds = kinds
         self._place = place
+        self._frees_claims = frees_claims
         self._amounts = FreeAmounts(cluster, kinds, reserved)
         present = cluster.nodes.present()
         self._domains = np.where(present, 0 if domains is None else domains, -1)
@@ -210,11 +217,10 @@ class RoomSearch(Generic[P]):
 
     def _placed(self, trial: Trial, units: Sequence[DisruptionUnit]) -> P | None:
         start = trial.checkpoint()
-        for unit in units:
-            for held in unit.held:
-                trial.evict(held.pod.uid)
-        placed = self._place(trial)
-        trial.rollback(start)
+        with counted_work(self._cluster):
+            evict(trial, units, self._cluster, frees_claims=self._frees_claims)
+            placed = self._place(trial)
+            trial.rollback(start)
         return placed
 
     def _cleared(self, trial: Trial, rows: Rows, mask: NodeMask) -> RoomPlan[P] | None:
@@ -252,11 +258,12 @@ class RoomSearch(Generic[P]):
         gone = {unit.key: unit for unit in units}
         left = RoomLeft(self._cluster, self._amounts, self._kinds, mask)
         left.evict(units)
+        is_known = not self._frees_claims or not _share_claims(units, self._cluster)
         for unit in sorted(units, key=_cost, reverse=True):
             if unit.is_leaving or self._is_spent:
                 break
             self._cluster.work.pods += len(unit.held)
-            if not left.may_return(unit):
+            if is_known and not left.may_return(unit):
                 continue
             again = self._placed(trial, [each for each in gone.values() if each is not unit])
             if again is not None:
@@ -264,6 +271,33 @@ class RoomSearch(Generic[P]):
                 left.give_back(unit)
                 placed = again
         return RoomPlan(tuple(gone.values()), placed)
+
+
+@contextmanager
+def counted_work(cluster: Cluster) -> Iterator[None]:
+    """What a search for devices takes counts as work, too."""
+    before = cluster.claims.work
+    yield
+    cluster.work.terms += _STEP * (cluster.claims.work - before)
+
+
+def evict(
+    trial: Trial, units: Iterable[DisruptionUnit], cluster: Cluster, *, frees_claims: bool
+) -> None:
+    """The units leave, with the claims that no other pod uses."""
+    gone = [held.pod for unit in units for held in unit.held]
+    claims = list(freed_by(gone, cluster)) if frees_claims else []
+    for pod in gone:
+        trial.evict(pod.uid)
+    if claims:
+        trial.free_claims(claims)
+
+
+def _share_claims(units: Iterable[DisruptionUnit], cluster: Cluster) -> bool:
+    """Whether claims are free only if several pods go: then what one pod frees is not known."""
+    pods = [held.pod for unit in units for held in unit.held]
+    alone = sum(1 for pod in pods for _ in freed_by((pod,), cluster))
+    return alone < sum(1 for _ in freed_by(pods, cluster))
 
 
 def _is_enough(sums: PerNode, kind: PodKind) -> NodeMask:

@@ -10,6 +10,8 @@ import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode
 from fairlead.cluster.aspects import EVERYTHING, Aspect
+from fairlead.cluster.claim_outlook import told
+from fairlead.cluster.claim_search import CANNOT
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.extended_claims import gets_devices
 from fairlead.cluster.nodes import Nodes
@@ -261,6 +263,24 @@ class Placement:
         except Exception as error:
             raise fault_of(error, self.profile) from error
         return self._opened(found.resolvable | view.left)
+
+    def lacks_devices(self, pod: Pod) -> NodeMask:
+        """Rows where claims cannot be allocated now, and that could fit if pods were evicted.
+
+        Other filters that no eviction changes allow the pod there. Raises PluginFault.
+        """
+        nodes = self._cluster.nodes
+        try:
+            view = self.view(pod)
+            if view.pre_filter_message:
+                return nodes.none()
+            found = nodes.present() & (told(view.request.claims, nodes) == CANNOT)
+        except Exception as error:
+            raise fault_of(error, self.profile) from error
+        for place, rule in enumerate(self.profile.filters):
+            if not rule.resolvable and not isinstance(rule, DynamicResources):
+                found &= view.allowed[place]
+        return self._opened(found)
 
     def _opened(self, rows: NodeMask) -> NodeMask:
         """Those of the rows that pods may be placed on just now."""

@@ -12,7 +12,9 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 import numpy.typing as npt
 
+from fairlead.claims.device_counts import DeviceCounts
 from fairlead.cluster.arrays import NodeMask, PerNode, Rows
+from fairlead.cluster.claim_room import freed_by
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.cluster.priority_sums import AmountsByRow
@@ -40,6 +42,8 @@ class PodKind:
     count: int
     #: Rows that would fit one of them, if enough pods were evicted.
     rows: NodeMask
+    #: Devices that their claims need, where these can be counted.
+    devices: Sequence[DeviceCounts] = ()
 
     @property
     def needs(self) -> dict[str, int]:
@@ -61,30 +65,41 @@ class FreeAmounts:
         self, cluster: Cluster, kinds: Sequence[PodKind], reserved: tuple[Rows, AmountsByRow] | None
     ) -> None:
         """`reserved`: what nominated pods are to have, by row."""
-        self._columns = cluster.columns
+        self._cluster, self._columns = cluster, cluster.columns
         names = {name for kind in kinds for name in kind.needs}
         self.names = tuple(sorted(names & {*cluster.columns.resource_index, _MILLI}))
-        self.needs = [tuple(kind.needs.get(name, 0) for name in self.names) for kind in kinds]
+        #: What claims need comes after the resources.
+        self._devices = list({each.kind: each for kind in kinds for each in kind.devices}.values())
+        self.needs = [self._needed_by(kind) for kind in kinds]
         nodes = cluster.nodes
-        self.free: AmountsByRow = np.array(
-            [nodes.free_gpus()[0] if name == _MILLI else nodes.free(name) for name in self.names],
-            dtype=np.int64,
-        )
+        amounts = [nodes.free_gpus()[0] if n == _MILLI else nodes.free(n) for n in self.names]
+        amounts += [each.free for each in self._devices]
+        self.free: AmountsByRow = np.array(amounts, dtype=np.int64)
         if reserved is not None:
             for at, index in self._indexed():
                 self.free[at, reserved[0]] -= reserved[1][index]
+
+    def _needed_by(self, kind: PodKind) -> tuple[int, ...]:
+        asked = {each.kind: each.asked for each in kind.devices}
+        return (
+            *(kind.needs.get(name, 0) for name in self.names),
+            *(asked.get(each.kind, 0) for each in self._devices),
+        )
 
     def _indexed(self) -> Iterable[tuple[int, int]]:
         index = self._columns.resource_index
         return [(at, index[name]) for at, name in enumerate(self.names) if name != _MILLI]
 
     def with_evicted(self, evictable: AmountsByRow) -> AmountsByRow:
-        """The same if all of this were evicted; of shares of GPUs everything."""
+        """The same if all of this were evicted; of shares of GPUs, and of devices, everything."""
         found = self.free.copy()
         for at, index in self._indexed():
             found[at] += evictable[index, : found.shape[1]]
         if _MILLI in self.names:
             found[self.names.index(_MILLI)] = np.iinfo(np.int64).max // 2
+        pods = evictable[self._columns.resource_index[PODS], : found.shape[1]]
+        for at, devices in enumerate(self._devices, len(self.names)):
+            found[at] = np.where(pods > 0, devices.every, devices.free)
         return found
 
     def taken_by(self, held: Holding) -> tuple[int, ...]:
@@ -93,7 +108,15 @@ class FreeAmounts:
             amounts[_MILLI] = WHOLE * amounts.get(GPU, 0)
             if held.grant:
                 amounts[_MILLI] = sum(WHOLE if u.whole else u.milli for u in held.grant.uses)
-        return tuple(amounts.get(name, 0) for name in self.names)
+        return (*(amounts.get(name, 0) for name in self.names), *self._devices_of(held))
+
+    def _devices_of(self, held: Holding) -> list[int]:
+        """Devices of claims that no other pod uses."""
+        if not self._devices:
+            return []
+        claims = (each.allocation for each in freed_by((held.pod,), self._cluster))
+        keys = [device.key for each in claims if each is not None for device in each.devices]
+        return [sum(map(devices.serves, keys)) for devices in self._devices]
 
 
 def fitting_pods(free: AmountsByRow, needs: tuple[int, ...], most: int) -> PerNode:
@@ -220,7 +243,7 @@ class RoomRows:
 
     def _gain(self, unit: DisruptionUnit, node: str) -> list[int]:
         """What the row has more without the unit."""
-        gain = [0] * len(self.amounts.names)
+        gain = [0] * len(self.amounts.free)
         for held in unit.held:
             if held.node == node and held.pod.uid not in self._gone:
                 taken = self.amounts.taken_by(held)

@@ -1,0 +1,73 @@
+"""What evicting pods could free for claims: devices of nodes, counted; and claims without users."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairlead.claims.device_counts import DeviceCounts
+from fairlead.claims.errors import AllocationError
+from fairlead.cluster.arrays import PerNode, Rows
+from fairlead.cluster.claim_outlook import claims_of, unallocated
+from fairlead.cluster.extended_claims import claim_of_part, parts_of
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.claim_uses import ClaimUse
+from fairlead.model.claims import ResourceClaim
+from fairlead.model.extended import extended_use
+from fairlead.model.pods import Pod
+
+if TYPE_CHECKING:
+    from fairlead.cluster.cluster import Cluster
+
+#: Where no devices are needed, there are enough.
+_ENOUGH = 1 << 20
+
+
+def device_counts(uses: tuple[ClaimUse, ...], nodes: Nodes) -> Sequence[DeviceCounts]:
+    """For each kind of devices that the claims ask for, by row; none if they cannot be counted."""
+    claims, rows = claims_of(uses, nodes.claims), nodes.row_numbers
+    if claims is None:
+        return ()
+    if use := extended_use(uses):
+        parts = [(at, claim) for at, part in parts_of(use, nodes) if (claim := claim_of_part(part))]
+        if len(parts) != 1:
+            return ()
+        rows, claims = parts[0][0], [*claims, parts[0][1]]
+    asked = unallocated(claims, nodes.claims)
+    names = [node.name if node else "" for node in nodes.objects()]
+    try:
+        found = nodes.claims.allocator.counts(names, asked) if asked else None
+    except AllocationError:
+        return ()
+    return [_elsewhere_enough(each, rows) for each in found or ()]
+
+
+def _elsewhere_enough(counts: DeviceCounts, rows: Rows) -> DeviceCounts:
+    """Only on these rows devices are needed."""
+
+    def limited(found: PerNode) -> PerNode:
+        there = np.full(len(found), _ENOUGH, dtype=np.int64)
+        there[rows] = found[rows]
+        return there
+
+    return replace(counts, free=limited(counts.free), every=limited(counts.every))
+
+
+def freed_by(pods: Iterable[Pod], cluster: "Cluster") -> Iterator[ResourceClaim]:
+    """Claims that are deallocated when the pods are gone: no other pod uses them.
+
+    A claim of a PodGroup stays allocated without its pods, and one that is being written may get
+    other users.
+    """
+    state, gone = cluster.claims, {pod.uid: pod for pod in pods}
+    found: dict[str, ResourceClaim] = {}
+    for pod in gone.values():
+        named = (state.claims.get(use.key) for use in pod.request.claims if use.key)
+        made = state.extended.claims_of(pod.key, pod.uid)
+        found |= {claim.uid: claim for claim in (*named, *made) if claim is not None}
+    for claim in found.values():
+        users = claim.reserved_for
+        is_settled = claim.allocation is not None and state.pending(claim) is None
+        if is_settled and users and all(user.uid in gone and not user.is_group for user in users):
+            yield claim
