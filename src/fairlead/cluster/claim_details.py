@@ -10,6 +10,7 @@ from fairlead.claims.pools import DeviceCandidate
 from fairlead.claims.requests import Preparation, WantedDevices
 from fairlead.cluster.claim_outlook import claims_on, unallocated
 from fairlead.cluster.device_claims import DeviceClaims
+from fairlead.cluster.kept_devices import KeptDevices
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.claims import ALL_DEVICES, DeviceId
@@ -34,7 +35,7 @@ def claim_details(uses: tuple[ClaimUse, ...], node: Nodes) -> Iterator[str]:
             yield str(error)
             continue
         for wanted in (each for request in requests for each in request):
-            yield _line(wanted, preparation, blocked)
+            yield _line(wanted, preparation, blocked, state.kept)
 
 
 def _preparation(node: Node, state: DeviceClaims) -> Preparation:
@@ -46,12 +47,15 @@ def _preparation(node: Node, state: DeviceClaims) -> Preparation:
 
 
 def _line(
-    wanted: WantedDevices, preparation: Preparation, blocked: AbstractSet[DeviceId]
-) -> str:  # fmt: skip
+    wanted: WantedDevices,
+    preparation: Preparation,
+    blocked: AbstractSet[DeviceId],
+    kept: KeptDevices,
+) -> str:
     pools = preparation.of_node.pools
     counters = SearchCounters(preparation.usage)
     found = Counter(
-        _why_not(wanted, candidate, preparation, blocked)
+        _why_not(wanted, candidate, preparation, blocked, kept)
         or _why_not_now(wanted, candidate, counters)
         for pool in pools
         for candidate in pool.candidates
@@ -70,6 +74,7 @@ def _why_not(
     candidate: DeviceCandidate,
     preparation: Preparation,
     blocked: AbstractSet[DeviceId],
+    kept: KeptDevices,
 ) -> str:
     """Empty if nothing says so."""
     form = candidate.device.form
@@ -83,7 +88,7 @@ def _why_not(
     if candidate.key in blocked:
         return "in use without a claim"
     if preparation.usage.is_whole(candidate.key) and not wanted.need.admin_access:
-        return "in use"
+        return "kept for another pod" if kept.has(candidate.key) else "in use"
     return "" if wanted.tolerates(form) else "tainted"
 
 

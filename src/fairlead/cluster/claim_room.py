@@ -54,11 +54,13 @@ def _elsewhere_enough(counts: DeviceCounts, rows: Rows) -> DeviceCounts:
     return replace(counts, free=limited(counts.free), every=limited(counts.every))
 
 
-def freed_by(pods: Iterable[Pod], cluster: "Cluster") -> Iterator[ResourceClaim]:
-    """Claims that are deallocated when the pods are gone: no other pod uses them.
+def freed_by(
+    pods: Iterable[Pod], cluster: "Cluster", preemptor: Pod
+) -> Iterator[ResourceClaim]:  # fmt: skip
+    """Claims that are deallocated for the preemptor when the pods are gone: no other pod uses them.
 
-    A claim of a PodGroup stays allocated without its pods, and one that is being written may get
-    other users.
+    A claim of a PodGroup stays allocated without its pods, one that is being written may get other
+    users, and devices of some are kept for another unit.
     """
     state, gone = cluster.claims, {pod.uid: pod for pod in pods}
     found: dict[str, ResourceClaim] = {}
@@ -69,5 +71,14 @@ def freed_by(pods: Iterable[Pod], cluster: "Cluster") -> Iterator[ResourceClaim]
     for claim in found.values():
         users = claim.reserved_for
         is_settled = claim.allocation is not None and state.pending(claim) is None
-        if is_settled and users and all(user.uid in gone and not user.is_group for user in users):
+        is_unused = users and all(user.uid in gone and not user.is_group for user in users)
+        if is_settled and is_unused and not _is_kept(claim, cluster, preemptor):
             yield claim
+
+
+def _is_kept(claim: ResourceClaim, cluster: "Cluster", preemptor: Pod) -> bool:
+    """Whether what the claim frees is for a unit that the preemptor must respect."""
+    kept = cluster.claims.kept
+    heir = kept.heir_of(claim.uid)
+    its = kept.pod_of(heir) if heir else None
+    return its is not None and not cluster.eviction_rule.may_evict(preemptor, its)

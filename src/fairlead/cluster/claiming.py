@@ -1,12 +1,14 @@
 """Changes of resource claims and devices, logged: which nodes they concern, and whom they help."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fairlead.cluster import claim_gpus
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.changes import ANYWHERE
 from fairlead.cluster.device_claims import ClaimChange, ClaimWrite
+from fairlead.cluster.kept_devices import holder_of
 from fairlead.model.claims import AllocatedDevice, ClaimObject, ResourceClaim
 from fairlead.model.devices import ResourceSlice
 from fairlead.model.pods import Pod
@@ -90,6 +92,61 @@ def hide(cluster: "Cluster", claims: Iterable[ResourceClaim], *, hidden: bool) -
         _log_devices(cluster, cluster.claims.hide(claim.uid, hidden=hidden))
 
 
+def keep(
+    cluster: "Cluster",
+    key: str,
+    pod: Pod,
+    claims: Iterable[ResourceClaim],
+    devices: Iterable[AllocatedDevice],
+) -> None:
+    """What these claims free is kept for a unit, and so are the devices that are free now."""
+    free = [each for each in devices if _is_alone(cluster, each)]
+    _log_pools(cluster, cluster.claims.keep(key, pod, (claim.uid for claim in claims), free))
+
+
+def keep_no_more(cluster: "Cluster", key: str) -> None:
+    """Others may have what was kept for the unit."""
+    change = cluster.claims.keep_no_more(key)
+    _log_pools(cluster, change)
+    if change.freed:
+        cluster.improved.add(_FREED)
+
+
+@contextmanager
+def opened_to(cluster: "Cluster", key: str, pod: Pod) -> Iterator[list[str]]:
+    """Meanwhile the unit sees as free what is kept for it, and for units that it may evict.
+
+    Afterwards the list has the units that have lost devices to it.
+    """
+    state, may_evict, lost = cluster.claims, cluster.eviction_rule.may_evict, list[str]()
+    opened = {other: state.kept.devices(other) for other, its in state.kept
+              if other == key or may_evict(pod, its)}  # fmt: skip
+    for other in opened:
+        _log_pools(cluster, state.hide(holder_of(other), hidden=True))
+    try:
+        yield lost
+    finally:
+        for other, devices in opened.items():
+            taken = any(state.usage.is_whole(device.key) for device in devices)
+            lost += [other] if taken and other != key else []
+            _log_pools(cluster, state.hide(holder_of(other), hidden=False))
+            if not all(state.usage.is_held(device.key) for device in devices):
+                cluster.improved.add(_FREED)  # it was kept, and is of no use to the unit
+
+
+def _is_alone(cluster: "Cluster", device: AllocatedDevice) -> bool:
+    """Whether it can be held beforehand: its use depends on no other device."""
+    if device.share_id is not None:
+        return False
+    for node in cluster.claims.users_of(device.driver, device.pool):
+        for part in cluster.claims.slices_on(node):
+            if (part.driver, part.pool) == (device.driver, device.pool):
+                found = (each.form for each in part.devices if each.name == device.device)
+                if form := next(found, None):
+                    return not form.consumes and not form.shareable
+    return False
+
+
 def unreserved(cluster: "Cluster", pod: Pod) -> str:
     """Why a kubelet would not start the pod: a claim that is not reserved for it."""
     for use in pod.request.claims:
@@ -126,6 +183,17 @@ def _log_devices(cluster: "Cluster", change: ClaimChange) -> None:
     devices: Iterable[AllocatedDevice] = (*change.freed, *change.taken)
     pools = {(device.driver, device.pool) for device in devices}
     _log_nodes(cluster, {node for pool in pools for node in cluster.claims.users_of(*pool)})
+
+
+def _log_pools(cluster: "Cluster", change: ClaimChange) -> None:
+    """Pool by pool: devices of many nodes are kept for a gang, and only these nodes changed."""
+    pools = {(each.driver, each.pool) for each in (*change.freed, *change.taken)}
+    for pool in sorted(pools):
+        freed, taken = (
+            tuple(each for each in devices if (each.driver, each.pool) == pool)
+            for devices in (change.freed, change.taken)
+        )
+        _log_devices(cluster, ClaimChange(True, freed, taken))
 
 
 def _log_nodes(cluster: "Cluster", nodes: set[str]) -> None:

@@ -21,6 +21,7 @@ from fairlead.cluster.claim_groups import ClaimGroups
 from fairlead.cluster.device_taints import tainted, taints_part
 from fairlead.cluster.extended_classes import ExtendedClasses, in_flight_uid
 from fairlead.cluster.grouped import Grouped
+from fairlead.cluster.kept_devices import KEPT, KeptDevices, holder_of
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.claims import (
     AllocatedDevice,
@@ -33,6 +34,7 @@ from fairlead.model.claims import (
 from fairlead.model.devices import DeviceClass, DeviceTaintRule, ResourceSlice
 from fairlead.model.extended import ExtendedUse
 from fairlead.model.nodes import Node
+from fairlead.model.pods import Pod
 
 if TYPE_CHECKING:
     from fairlead.claims.allocator import Allocator
@@ -126,6 +128,8 @@ class DeviceClaims:
         self._observed: dict[str, tuple[AllocatedDevice, ...]] = {}
         #: Uids of claims that hold nothing in the trial under way.
         self._hidden: set[str] = set()
+        #: What is held for units that others were evicted for.
+        self.kept = KeptDevices()
         self._in_flight: dict[str, InFlightAllocation] = {}
         #: Uids of claims that were made for extended resources, by what stood for them before.
         self._made: dict[str, str] = {}
@@ -416,6 +420,18 @@ class DeviceClaims:
             self._hidden.discard(uid)
         return self._hold(uid)
 
+    def keep(
+        self, key: str, pod: Pod, claims: Iterable[str], devices: Iterable[AllocatedDevice]
+    ) -> ClaimChange:
+        """These devices, and what the claims free, are held for a unit until `keep_no_more`."""
+        self.kept.begin(key, pod, claims)
+        self.kept.add(key, (each for each in devices if not self.usage.is_held(each.key)))
+        return self._hold(holder_of(key))
+
+    def keep_no_more(self, key: str) -> ClaimChange:
+        self.kept.end(key)
+        return self._hold(holder_of(key))
+
     def _hold(self, uid: str) -> ClaimChange:
         """Holds what the claim has, as observed and in flight, and no more."""
         old, new = self.held.get(uid, ()), self._devices_of(uid)
@@ -426,6 +442,11 @@ class DeviceClaims:
             self.held.pop(uid, None)
         freed = tuple(device for device in old if device not in new)
         taken = tuple(device for device in new if device not in old)
+        heir = self.kept.heir_of(uid) if freed and uid not in self._hidden else None
+        if heir is not None:
+            self.kept.add(heir, freed)
+            self.held[holder_of(heir)] = self.kept.devices(heir)
+            freed = ()
         self.usage.release(Allocation(freed))
         self.usage.hold(Allocation(taken))
         return ClaimChange(True, freed, taken)
@@ -434,6 +455,8 @@ class DeviceClaims:
         """A share has a name of its own only after it is written."""
         if uid in self._hidden:
             return ()
+        if uid.startswith(KEPT):
+            return self.kept.devices(uid.removeprefix(KEPT))
         observed, found = self._observed.get(uid, ()), self._in_flight.get(uid)
         if found is None:
             return observed

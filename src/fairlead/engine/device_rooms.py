@@ -16,10 +16,10 @@ from fairlead.engine.requeuer import Requeuer
 from fairlead.engine.room_searches import UselessSearches
 from fairlead.model.claims import ClaimObject, ResourceClaim
 from fairlead.model.pods import Pod
-from fairlead.placement.device_room import DeviceRoomSearch
+from fairlead.placement.device_room import DeviceRoomSearch, PlannedDevices
 from fairlead.placement.making_room import RoomOutcome, RoomPlan
 from fairlead.placement.place import Placement
-from fairlead.placement.verdicts import Placed, Refused
+from fairlead.placement.verdicts import Refused
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.units import Gang
@@ -39,7 +39,7 @@ class DeviceRooms:
     ) -> None:
         self._cluster, self._queue, self._requeuer = cluster, queue, requeuer
         self._rooms, self._placements = rooms, placements
-        self._useless: UselessSearches[Placed] = UselessSearches()
+        self._useless: UselessSearches[PlannedDevices] = UselessSearches()
 
     def refuse(
         self, entry: Entry, refused: Refused, now: float, otherwise: Refuse
@@ -84,7 +84,7 @@ class DeviceRooms:
             return False
         return bool(entry.unit.pod.request.claims) and self._rooms.evicts_for_devices(entry.unit)
 
-    def _search(self, entry: Entry, now: float) -> RoomOutcome[Placed]:
+    def _search(self, entry: Entry, now: float) -> RoomOutcome[PlannedDevices]:
         if why := self._rooms.ineligible_pod(entry.unit, now):
             return RoomOutcome(None, why)
         class_, state = self._requeuer.class_of(entry.unit), self._rooms.state()
@@ -94,7 +94,7 @@ class DeviceRooms:
             self._useless.put(class_, found, now)
         return found
 
-    def _searched(self, entry: Entry, now: float) -> RoomOutcome[Placed]:
+    def _searched(self, entry: Entry, now: float) -> RoomOutcome[PlannedDevices]:
         unit = entry.unit
 
         def search() -> DeviceRoomSearch:
@@ -105,8 +105,9 @@ class DeviceRooms:
 
         return self._rooms.paced(f"{unit.key}#devices", search, now)
 
-    def _begin(self, pod: Pod, plan: RoomPlan[Placed], now: float) -> list[Instruction]:
-        made = self._rooms.begin(pod.uid, [(pod, plan.placed)], plan.units, now)
+    def _begin(self, pod: Pod, plan: RoomPlan[PlannedDevices], now: float) -> list[Instruction]:
+        placed, devices = plan.placed.placed, plan.placed.devices
+        made = self._rooms.begin(pod.uid, [(pod, placed)], plan.units, now, devices)
         hold = self._rooms.held.get(pod.uid)
         assert hold is not None
         return [_awaiting(pod, hold), *made]

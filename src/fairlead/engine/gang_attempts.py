@@ -85,6 +85,13 @@ class GangAttempts:
         has_more = self.binding.has_more or self.refusals.has_more
         return bool(self._filling or self._planning or self._views.entry or has_more)
 
+    @property
+    def under_way(self) -> Gang | None:
+        """The gang that is being planned or placed."""
+        if self._filling:
+            return self._filling[0].gang
+        return gang_of(self._planning[0]) if self._planning else None
+
     def go_on(self, now: float) -> Attempt:
         """The next slice."""
         if self.refusals.has_more:

@@ -24,6 +24,7 @@ from fairlead.engine.instructions import AnnounceFailure, FreeClaim, Instruction
 from fairlead.engine.node_requests import NodeRequests
 from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE, WAITING_FOR_TOPOLOGY
 from fairlead.engine.requeuer import Requeuer
+from fairlead.placement.device_room import devices_of
 from fairlead.placement.gang_part import has_many_parts, has_topology
 from fairlead.placement.making_room import RoomOutcome
 from fairlead.placement.verdicts import Refused
@@ -122,7 +123,9 @@ class GangRefusals:
         if self._rooms.moves_first(entry, self._requeuer.class_of(gang), now):
             return self.park(entry, reason, message, woken_by, now, outcome)
         members = [(each.pod, each.placed) for each in found.plan.placed.placed]
-        made = self._rooms.begin(gang.key, members, found.plan.units, now)
+        steps = (step for each in found.plan.placed.placed for step in each.steps)
+        devices = devices_of(steps)
+        made = self._rooms.begin(gang.key, members, found.plan.units, now, devices)
         hold = self._rooms.held.get(gang.key)
         assert hold is not None
         attempt = self.await_victims(entry, gang, hold, filling, now)

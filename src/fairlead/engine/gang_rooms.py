@@ -1,13 +1,15 @@
 """Other units make room for one that was refused: whole, all at once, and never in vain."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
+from fairlead.cluster import claiming
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.claim_room import device_counts, freed_by
 from fairlead.cluster.cluster import Cluster
@@ -23,6 +25,7 @@ from fairlead.engine.instructions import ClearNomination, Evict, Instruction
 from fairlead.engine.queue_victims import ByQueue, victim_groups
 from fairlead.engine.requeuer import Requeuer
 from fairlead.engine.room_searches import Search, SearchPace, UnfinishedSearches
+from fairlead.model.claims import AllocatedDevice
 from fairlead.model.errors import PluginFault
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.disruption_units import (
@@ -85,7 +88,7 @@ class GangRooms:
         self._placements = placements
         self._topology = topology
         self._utc_s = utc_s
-        self.held = HeldRoom(cluster)
+        self.held = HeldRoom(cluster, self.has_devices)
         #: What the queue of a unit may reclaim; None without one.
         self.reclaim_for: Callable[[Unit], Reclaim | None] = lambda _unit: None
         #: While this is equal, no queue may reclaim more or less.
@@ -181,7 +184,7 @@ class GangRooms:
             place,
             domains=domains,
             reserved=reserved,
-            frees_claims=self.evicts_for_devices(unit),
+            frees_for=_preemptor(unit) if self.evicts_for_devices(unit) else None,
         )
 
     def evicts_for_devices(self, unit: Unit) -> bool:
@@ -310,8 +313,9 @@ class GangRooms:
         placed: Sequence[tuple[Pod, Placed]],
         units: Sequence[DisruptionUnit],
         now: float,
+        devices: Iterable[AllocatedDevice] = (),
     ) -> list[Instruction]:
-        """Evicts the units, and holds the nodes for the pods.
+        """Evicts the units, and holds the nodes for the pods, and devices that they are to have.
 
         If they need devices, claims that the units alone use are to be deallocated, too, before
         there is room.
@@ -324,9 +328,8 @@ class GangRooms:
         leaving = [held.pod for unit in units for held in unit.held]
         pods = [each for each, _ in placed]
         frees_claims = evict_for_devices(pods, self._placements, self._cluster)
-        claims = freed_by(leaving, self._cluster) if frees_claims else ()
-        freed = [claim.uid for claim in claims]
-        self.held.begin(key, nodes, [pod.uid for pod in leaving], now, freed)
+        claims = [*freed_by(leaving, self._cluster, pod)] if frees_claims else []
+        self.held.begin(key, nodes, [pod.uid for pod in leaving], now, claims, devices)
         if victims:
             self._in_flight.making_room[pod.uid] = key
             made.append(Evict(pod, node, victims, within_budgets=True))
@@ -354,6 +357,24 @@ class GangRooms:
             self.held.pause(key, now)
             self._try_again(key)
         return True
+
+    def has_devices(self, key: str, now: float) -> None:
+        """All claims are deallocated that the unit waited for: no one else is to be tried first."""
+        entry = self._queue.gang(key) or self._queue.get(key)
+        if entry is not None and entry.pool is Pool.WAITING:
+            self._queue.wake(entry, "ForceActivate", now=now)
+
+    @contextmanager
+    def opened_to(self, unit: Unit) -> Iterator[None]:
+        """Meanwhile the unit may have devices that are kept for it, or for one that it may evict.
+
+        Units that lose devices to it look for others.
+        """
+        with claiming.opened_to(self._cluster, unit.key, _preemptor(unit)) as lost:
+            yield
+        for key in lost:
+            self.held.drop(key)
+            self._try_again(key)
 
     def _try_again(self, key: str) -> None:
         entry = self._queue.gang(key) or self._queue.get(key)

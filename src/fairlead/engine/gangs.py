@@ -1,6 +1,7 @@
 """Gangs, as the engine sees them: what it asks of them, and what it tells them."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from fairlead.cluster.cluster import Cluster
@@ -127,7 +128,8 @@ class Gangs:
         return self._attempts.ready_entry
 
     def go_on(self, now: float) -> Attempt:
-        attempt = self._attempts.go_on(now)
+        with self._opened_to(self._attempts.under_way):
+            attempt = self._attempts.go_on(now)
         self._registry.touch(attempt.unit.key, now)
         return attempt
 
@@ -137,9 +139,15 @@ class Gangs:
         if not is_ready:
             keep_in_clique(gang_of(entry), self._cluster)
         attempt_ = self._attempts.attempt_ready if is_ready else self._attempts.attempt
-        attempt = attempt_(entry, now, limit)
+        with self._opened_to(gang_of(entry)):
+            attempt = attempt_(entry, now, limit)
         self._registry.touch(entry.unit.key, now)
         return attempt
+
+    def _opened_to(self, gang: Gang | None) -> AbstractContextManager[None]:
+        """With the devices that are kept for it."""
+        is_open = gang is not None and gang.pods and self._cluster.claims.kept
+        return self.rooms.opened_to(gang) if gang is not None and is_open else nullcontext()
 
     def crashed(self, entry: Entry) -> bool:
         """An attempt failed half-way; whether the gang is to be tried again."""

@@ -4,10 +4,12 @@ The nodes are held by nominations: pods that may not evict the unit leave the ro
 never uses its room gives it back after a limit, and may not ask for more for a while.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from fairlead.cluster import claiming
 from fairlead.cluster.cluster import Cluster
+from fairlead.model.claims import AllocatedDevice, ResourceClaim
 from fairlead.model.pods import Pod
 
 #: How long the room is held after the last victim is gone, and how long victims may take to go.
@@ -42,8 +44,12 @@ class _Pause:
 class HeldRoom:
     """By the key of the unit."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(
+        self, cluster: Cluster, has_devices: Callable[[str, float], None] = lambda _key, _now: None
+    ) -> None:
+        """`has_devices` is told which unit has all devices that it waited for, and when."""
         self._cluster = cluster
+        self._has_devices = has_devices
         self._holds: dict[str, Hold] = {}
         #: The units that wait for each victim, by uid.
         self.goes_for: dict[str, set[str]] = {}
@@ -64,19 +70,26 @@ class HeldRoom:
         nodes: Mapping[str, tuple[Pod, str]],
         victims: Iterable[str],
         now: float,
-        claims: Iterable[str] = (),
+        claims: Iterable[ResourceClaim] = (),
+        devices: Iterable[AllocatedDevice] = (),
     ) -> None:
-        """Nominates each pod for its node; `victims` and `claims` of theirs are still to go."""
+        """Nominates each pod for its node; `victims` and `claims` of theirs are still to go.
+
+        What the claims free is kept for the unit, and so are those of the `devices` that are free.
+        """
         self.drop(key)
         held_nodes, leaving = {uid: node for uid, (_, node) in nodes.items()}, set(victims)
-        freed = set(claims)
+        freed, asked = {claim.uid: claim for claim in claims}, list(devices)
         until_s = now + (VICTIMS_GO_S if leaving else HELD_S)
-        hold = Hold(key, held_nodes, leaving | freed, until_s, len(leaving), len(freed))
+        hold = Hold(key, held_nodes, leaving | freed.keys(), until_s, len(leaving), len(freed))
         self._holds[key] = hold
         for uid in hold.victims:
             self.goes_for.setdefault(uid, set()).add(key)
         for pod, node in nodes.values():
             self._cluster.nominations.put(pod, node)
+        if freed or asked:
+            first = next(pod for pod, _ in nodes.values())
+            claiming.keep(self._cluster, key, first, freed.values(), asked)
 
     def victim_gone(self, uid: str, now: float) -> None:
         for key in self.goes_for.pop(uid, ()):
@@ -84,6 +97,8 @@ class HeldRoom:
             hold.victims.discard(uid)
             if not hold.victims:
                 hold.until_s = now + HELD_S
+                if hold.claims:
+                    self._has_devices(key, now)
 
     def is_whole(self, hold: Hold, pending: Iterable[str]) -> bool:
         """Whether no pod of the unit that still waits has lost its node to another."""
@@ -107,6 +122,8 @@ class HeldRoom:
             self.goes_for[uid].discard(key)
             if not self.goes_for[uid]:
                 del self.goes_for[uid]
+        if key in self._cluster.claims.kept:
+            claiming.keep_no_more(self._cluster, key)
         return hold
 
     # -- pauses ------------------------------------------------------------------------------

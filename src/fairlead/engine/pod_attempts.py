@@ -51,6 +51,12 @@ class PodAttempts:
 
     def attempt(self, entry: Entry, now: float, limit: Limit | None) -> Attempt:
         """`limit`: what the pod must leave free for planned starts."""
+        if entry.unit.pod.request.claims and self._cluster.claims.kept:
+            with self._gangs.rooms.opened_to(entry.unit):
+                return self._attempt(entry, now, limit)
+        return self._attempt(entry, now, limit)
+
+    def _attempt(self, entry: Entry, now: float, limit: Limit | None) -> Attempt:
         pod = entry.unit.pod
         if pod.problem:
             return self._refuse_invalid(entry, now)

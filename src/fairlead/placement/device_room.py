@@ -5,7 +5,8 @@ pod fits, they come back while it still does, the costliest first. Of the nodes 
 one with the lowest cost is taken. Nothing is evicted here: the result is a plan.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,12 +14,15 @@ from fairlead.cluster.arrays import NodeMask, Rows
 from fairlead.cluster.claim_room import freed_by
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
+from fairlead.model.claims import AllocatedDevice
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import PODS
 from fairlead.placement.disruption_units import Cost, DisruptionUnit, DisruptionUnits
 from fairlead.placement.making_room import RoomOutcome, RoomPlan, counted_work, evict
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed
+from fairlead.plugins.claim_step import ClaimStep
+from fairlead.plugins.prepare import PrepareStep
 
 #: What one search may cost (see `Work.spent`); the next one goes on where it ended.
 _MOST_WORK = 70_000
@@ -26,6 +30,14 @@ _MOST_WORK = 70_000
 _NO_BETTER = 8
 
 NO_HELP = "no pods that may be evicted hold devices that would be enough"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDevices:
+    """Where the pod goes, and the devices that its claims get there."""
+
+    placed: Placed
+    devices: tuple[AllocatedDevice, ...]
 
 
 class DeviceRoomSearch:
@@ -44,7 +56,7 @@ class DeviceRoomSearch:
         """Not if units were left out that may come back without a change of anything else."""
         return not self._units.left_out
 
-    def search(self, trial: Trial) -> RoomOutcome[Placed]:
+    def search(self, trial: Trial) -> RoomOutcome[PlannedDevices]:
         """The trial is left as it was."""
         best, no_better, end = None, 0, self._cluster.work.spent + _MOST_WORK
         while self._next < len(self._rows) and no_better < _NO_BETTER:
@@ -82,7 +94,7 @@ class DeviceRoomSearch:
 
     # -- who ---------------------------------------------------------------------------------
 
-    def _on(self, trial: Trial, row: int) -> RoomPlan[Placed] | None:
+    def _on(self, trial: Trial, row: int) -> RoomPlan[PlannedDevices] | None:
         units = self._allowed_on(row)
         placed = self._placed(trial, units, row)
         if placed is None:
@@ -107,18 +119,36 @@ class DeviceRoomSearch:
             rule.take(unit, -1)
         return found
 
-    def _placed(self, trial: Trial, units: Sequence[DisruptionUnit], row: int) -> Placed | None:
+    def _planned(self, within: NodeMask) -> PlannedDevices | None:
+        placed = self._placement.find(self._pod, within)
+        if placed is None:
+            return None
+        steps = self._placement.steps(self._pod, placed.node)
+        return PlannedDevices(placed, tuple(devices_of(steps)))
+
+    def _placed(
+        self, trial: Trial, units: Sequence[DisruptionUnit], row: int
+    ) -> PlannedDevices | None:
         """Where the pod goes without these units; None: it does not fit on the row then."""
         cluster = self._cluster
-        if not any(freed_by((held.pod for unit in units for held in unit.held), cluster)):
+        pods = (held.pod for unit in units for held in unit.held)
+        if not any(freed_by(pods, cluster, self._pod)):
             return None
         within, start = cluster.nodes.none(), trial.checkpoint()
         within[row] = True
         with counted_work(cluster):
-            evict(trial, units, cluster, frees_claims=True)
-            placed = self._placement.find(self._pod, within)
+            evict(trial, units, cluster, self._pod)
+            placed = self._planned(within)
             trial.rollback(start)
         return placed
+
+
+def devices_of(steps: Iterable[PrepareStep]) -> Iterator[AllocatedDevice]:
+    """What claims get by these steps."""
+    for step in steps:
+        if isinstance(step, ClaimStep):
+            allocations = (write.allocation for write in step.writes)
+            yield from (each for found in allocations if found for each in found.devices)
 
 
 def _cost(unit: DisruptionUnit) -> Cost:

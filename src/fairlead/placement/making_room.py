@@ -9,7 +9,7 @@ cleared, more and more of them, until the pods fit. Nothing is evicted here: the
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.cluster.topology_levels import LevelCodes
 from fairlead.cluster.trial import Trial
+from fairlead.model.pods import Pod
 from fairlead.placement.disruption_units import NO_COST, Cost, DisruptionUnit, DisruptionUnits
 from fairlead.placement.room_rows import FreeAmounts, PodKind, RoomLeft, RoomRows, fitting_pods
 
@@ -72,18 +73,18 @@ class RoomSearch(Generic[P]):
         *,
         domains: LevelCodes | None = None,
         reserved: tuple[Rows, AmountsByRow] | None = None,
-        frees_claims: bool = False,
+        frees_for: Pod | None = None,
     ) -> None:
         """`domains`: of each row, -1 for none; the pods go into one of them. None: anywhere.
-        `reserved`: what nominated pods of others are to have. `frees_claims`: whether the pods may
+        `reserved`: what nominated pods of others are to have. `frees_for`: of the pods, if they may
         have devices of claims that no pod uses when the units are gone.
         """
         self._cluster = cluster
         self._units = units
         self._kinds = kinds
         self._place = place
-        self._frees_claims = frees_claims
-        self._amounts = FreeAmounts(cluster, kinds, reserved)
+        self._frees_for = frees_for
+        self._amounts = FreeAmounts(cluster, kinds, reserved, frees_for)
         present = cluster.nodes.present()
         self._domains = np.where(present, 0 if domains is None else domains, -1)
         self._start = cluster.work.spent
@@ -218,7 +219,7 @@ class RoomSearch(Generic[P]):
     def _placed(self, trial: Trial, units: Sequence[DisruptionUnit]) -> P | None:
         start = trial.checkpoint()
         with counted_work(self._cluster):
-            evict(trial, units, self._cluster, frees_claims=self._frees_claims)
+            evict(trial, units, self._cluster, self._frees_for)
             placed = self._place(trial)
             trial.rollback(start)
         return placed
@@ -258,7 +259,7 @@ class RoomSearch(Generic[P]):
         gone = {unit.key: unit for unit in units}
         left = RoomLeft(self._cluster, self._amounts, self._kinds, mask)
         left.evict(units)
-        is_known = not self._frees_claims or not _share_claims(units, self._cluster)
+        is_known = not self._share_claims(units)
         for unit in sorted(units, key=_cost, reverse=True):
             if unit.is_leaving or self._is_spent:
                 break
@@ -272,6 +273,14 @@ class RoomSearch(Generic[P]):
                 placed = again
         return RoomPlan(tuple(gone.values()), placed)
 
+    def _share_claims(self, units: Iterable[DisruptionUnit]) -> bool:
+        """Whether claims are free only if several pods go: what one of them frees is not known."""
+        if self._frees_for is None:
+            return False
+        freed = partial(freed_by, cluster=self._cluster, preemptor=self._frees_for)
+        pods = [held.pod for unit in units for held in unit.held]
+        return sum(1 for pod in pods for _ in freed((pod,))) < sum(1 for _ in freed(pods))
+
 
 @contextmanager
 def counted_work(cluster: Cluster) -> Iterator[None]:
@@ -282,22 +291,15 @@ def counted_work(cluster: Cluster) -> Iterator[None]:
 
 
 def evict(
-    trial: Trial, units: Iterable[DisruptionUnit], cluster: Cluster, *, frees_claims: bool
+    trial: Trial, units: Iterable[DisruptionUnit], cluster: Cluster, frees_for: Pod | None
 ) -> None:
-    """The units leave, with the claims that no other pod uses."""
+    """The units leave; a preemptor may have claims that no other pod uses."""
     gone = [held.pod for unit in units for held in unit.held]
-    claims = list(freed_by(gone, cluster)) if frees_claims else []
+    claims = list(freed_by(gone, cluster, frees_for)) if frees_for else []
     for pod in gone:
         trial.evict(pod.uid)
     if claims:
         trial.free_claims(claims)
-
-
-def _share_claims(units: Iterable[DisruptionUnit], cluster: Cluster) -> bool:
-    """Whether claims are free only if several pods go: then what one pod frees is not known."""
-    pods = [held.pod for unit in units for held in unit.held]
-    alone = sum(1 for pod in pods for _ in freed_by((pod,), cluster))
-    return alone < sum(1 for _ in freed_by(pods, cluster))
 
 
 def _is_enough(sums: PerNode, kind: PodKind) -> NodeMask:

@@ -21,7 +21,7 @@ from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.model.extended import has_class
 from fairlead.model.gpus import WHOLE
 from fairlead.model.nodes import GPU
-from fairlead.model.pods import PodRequest
+from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.quantities import PODS
 from fairlead.placement.disruption_units import NO_COST, Cost, DisruptionUnit, DisruptionUnits
 
@@ -62,10 +62,14 @@ class FreeAmounts:
     """What is free on each row, of the resources that the pods need."""
 
     def __init__(
-        self, cluster: Cluster, kinds: Sequence[PodKind], reserved: tuple[Rows, AmountsByRow] | None
+        self,
+        cluster: Cluster,
+        kinds: Sequence[PodKind],
+        reserved: tuple[Rows, AmountsByRow] | None,
+        frees_for: Pod | None = None,
     ) -> None:
-        """`reserved`: what nominated pods are to have, by row."""
-        self._cluster, self._columns = cluster, cluster.columns
+        """`reserved`: what nominated pods are to have, by row. `frees_for`: who gets devices."""
+        self._cluster, self._columns, self._frees_for = cluster, cluster.columns, frees_for
         names = {name for kind in kinds for name in kind.needs}
         self.names = tuple(sorted(names & {*cluster.columns.resource_index, _MILLI}))
         #: What claims need comes after the resources.
@@ -112,9 +116,10 @@ class FreeAmounts:
 
     def _devices_of(self, held: Holding) -> list[int]:
         """Devices of claims that no other pod uses."""
-        if not self._devices:
-            return []
-        claims = (each.allocation for each in freed_by((held.pod,), self._cluster))
+        if self._frees_for is None:
+            return [0] * len(self._devices)
+        freed = freed_by((held.pod,), self._cluster, self._frees_for) if self._devices else ()
+        claims = (each.allocation for each in freed)
         keys = [device.key for each in claims if each is not None for device in each.devices]
         return [sum(map(devices.serves, keys)) for devices in self._devices]
 
