@@ -144,6 +144,37 @@ def test_pods_are_evicted_for_the_devices_of_their_claims(
     assert not pods.get(other)["metadata"].get("deletionTimestamp")
 
 
+def test_a_gang_has_the_devices_for_which_pods_were_evicted(
+    dra: DraObjects, pods: Pods, node: str, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """A pod of the same priority that comes while they leave does not get one of them."""
+    config = tmp_path / "fairlead.yaml"
+    config.write_text("profiles: [{schedulerName: gpu-scheduler, claims: {preempts: true}}]")
+    audit = ClaimAudit(dra.plane, dra.namespace)
+    dra.a_template("gpu", one(dra))
+    low, gang, asking = ("low-0", "low-1"), ("g-0", "g-1"), uses("gpu", template=True)
+    for name in low:
+        pods.create(name, resourceClaims=asking)
+    admin, high = control_plane.kubeconfig_for(), {"gang-needs-devices": 1000}
+    with (
+        served.priority_classes(control_plane, high),
+        fairlead(control_plane, "--config", str(config), kubeconfig=admin),
+    ):
+        pods.wait_bound(*low)
+        said = {"fairlead.dev/gang": "g", "fairlead.dev/gang-min": "2"}
+        of = {"priorityClassName": "gang-needs-devices", "resourceClaims": asking}
+        for name in gang:
+            pods.create(name, metadata={"annotations": said}, **of)
+        eventually(lambda: {*_terminating(pods)} == {*low}, what="both are being evicted")
+        pods.delete("low-0")  # as its kubelet does
+        pods.create("other", **of)
+        pods.wait_refused("other")
+        pods.delete("low-1")
+        assert pods.wait_bound(*gang) == dict.fromkeys(gang, node)
+        assert not pods.node("other")
+    assert audit.check() == 4
+
+
 def _terminating(pods: Pods) -> list[str]:
     found = (pods.get(name) for name in pods.nodes())
     return [each["metadata"]["name"] for each in found

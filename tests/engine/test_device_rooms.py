@@ -16,7 +16,7 @@ from claim_objects import (
 )
 from fairlead.apps.config.profiles import built_in, claiming
 from fairlead.apps.explain.device_evictions import devices_answer
-from fairlead.engine import events
+from fairlead.engine import events, room_searches
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceFailure, Evict, Instruction, Prepare
 from fairlead.model.budgets import Budget
@@ -227,3 +227,17 @@ def test_explain_names_the_pods() -> None:
     assert found["devices"]["message"] == "would be evicted for its devices: default/a"
     hidden = devices_answer(told, engine, replace(pod, namespace="n"), 0.0, pods=False)
     assert hidden["devices"]["message"] == "would be evicted for its devices: 1 pod(s) of others"
+
+
+def test_to_be_asked_changes_no_later_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What searches may cost over time is not used up: a replay without questions agrees."""
+    monkeypatch.setattr(room_searches, "_MOST_AT_ONCE", 1)
+    engine = an_engine("n1")
+    run(engine, "a", "gpu-0")
+    run(engine, "b", "gpu-1", priority=1)
+    pod = a_claiming_pod("high", "high", priority=10)
+    show(engine, a_claim("high"))
+    see(engine, pod)
+    assert devices_answer({"state": "unschedulable"}, engine, pod, 0.0, pods=True)
+    assert not devices_answer({"state": "unschedulable"}, engine, pod, 0.0, pods=True), "too often"
+    assert victims(decide(engine)) == ["a"]

@@ -8,6 +8,7 @@ from test_device_rooms import an_engine, freed, gone, run, said, show, victims
 
 from builders import decide, see
 from claim_objects import a_claim, a_claim_user, a_claiming_pod, an_allocation
+from fairlead.apps.explain.device_evictions import devices_answer
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import EvictionEnded
 from fairlead.engine.instructions import Evict, Instruction, Prepare
@@ -139,3 +140,12 @@ def test_many_members_with_claims_of_their_own_are_one_kind() -> None:
     before = engine.cluster.work.spent
     assert len(victims(ask(engine, 80))) == len(pods) == 80
     assert engine.cluster.work.spent - before < 140_000
+
+
+def test_explain_names_the_pods() -> None:
+    engine, _ = full("n1", "n2")
+    (pod, _) = pods = members(engine, 2, devices=2)
+    see(engine, *pods)
+    found = devices_answer({"state": "unschedulable"}, engine, pod, 0.0, pods=True)
+    assert found["devices"]["pods"] == [f"default/{name}" for name in
+                                        ("n1-0", "n1-1", "n2-0", "n2-1")]  # fmt: skip

@@ -16,7 +16,7 @@ KEPT = "kept/"
 
 
 @dataclass(slots=True, eq=False)
-class Kept:
+class _Kept:
     """What is kept for one unit."""
 
     #: Others must respect it as they must respect a nomination of this pod.
@@ -28,7 +28,7 @@ class KeptDevices:
     """By the key of the unit."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, _Kept] = {}
         #: The unit that gets what a claim frees, by uid of the claim.
         self._heirs: dict[str, str] = {}
 
@@ -43,7 +43,7 @@ class KeptDevices:
 
     def begin(self, key: str, pod: Pod, claims: Iterable[str]) -> None:
         """From now on, what these claims free is kept for the unit."""
-        self._kept[key] = Kept(pod)
+        self._kept[key] = _Kept(pod)
         self._heirs |= dict.fromkeys(claims, key)
 
     def end(self, key: str) -> None:

@@ -22,7 +22,6 @@ from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Refused
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
-from fairlead.queue.units import Gang
 
 #: What is done otherwise with a pod that no node fits.
 Refuse = Callable[[Entry, Refused, float], list[Instruction]]
@@ -61,14 +60,12 @@ class DeviceRooms:
         self._park(entry, refused, now)
         return self._begin(pod, found.plan, now)
 
-    def would_evict(self, entry: Entry, now: float) -> tuple[Pod, ...] | None:
-        """For a pod that waits; nothing changes. None: no pods are evicted for its devices."""
-        unit = entry.unit
-        if isinstance(unit, Gang) or not unit.pod.request.claims or entry.pool is Pool.NONE:
-            return None
-        if not self._rooms.evicts_for_devices(unit) or self._rooms.held.get(unit.key):
-            return None
-        plan = self._searched(entry, now).plan
+    def would_evict(self, entry: Entry, now: float) -> tuple[Pod, ...]:
+        """For a pod that waits, and that may evict others for devices; nothing changes."""
+        if entry.pool is Pool.NONE or self._rooms.held.get(entry.unit.key):
+            return ()
+        with self._rooms.asked(entry.unit):
+            plan = self._searched(entry, now).plan
         units = plan.units if plan else ()
         return tuple(pod for unit in units if not unit.is_leaving for pod in unit.pods)
 

@@ -285,9 +285,16 @@ class Engine:
         return self._parts.gangs.would_evict(entry, now) if entry else ((), "")
 
     def evicted_for_devices(self, uid: str, *, now: float) -> tuple[Pod, ...]:
-        """Who would be evicted for the devices that claims of a pending pod ask for; a trial."""
+        """Who would be evicted for devices that claims of a pending pod, or of its gang, ask for.
+
+        It is found out in a trial.
+        """
         entry = self.queue.get(uid)
-        return (self._parts.device_rooms.would_evict(entry, now) or ()) if entry else ()
+        if entry is None or not self._parts.gangs.rooms.evicts_for_devices(entry.unit):
+            return ()
+        if isinstance(entry.unit, Gang):
+            return self._parts.gangs.would_evict(entry, now)[0]
+        return self._parts.device_rooms.would_evict(entry, now)
 
     @property
     def schedulers(self) -> Iterable[str]:

@@ -95,7 +95,7 @@ class GangRooms:
         self.reclaim_state: Callable[[], Hashable] = lambda: None
         #: Whether pods are moved for a waiting unit before others are evicted, if that helps.
         self.moves_first: MovesFirst = lambda _entry, _class, _now: False
-        self._pace = SearchPace()
+        self._pace, self._asked_pace = SearchPace(), SearchPace()
         self._unfinished = UnfinishedSearches()
 
     # -- looking -----------------------------------------------------------------------------
@@ -166,6 +166,17 @@ class GangRooms:
             return found
         finally:
             self._pace.spend(self._cluster.work.spent - before)
+
+    @contextmanager
+    def asked(self, unit: Unit) -> Iterator[None]:
+        """A search whose result is only told: later ones go on as if it had not been made."""
+        kept = self._pace, self._unfinished
+        self._pace, self._unfinished = self._asked_pace, UnfinishedSearches()
+        try:
+            with self.opened_to(unit):
+                yield
+        finally:
+            self._pace, self._unfinished = kept
 
     def _search(
         self,

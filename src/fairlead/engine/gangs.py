@@ -176,10 +176,11 @@ class Gangs:
         if self.rooms.held.get(entry.unit.key) or entry.pool is Pool.NONE:
             return (), "room is being made for it already"
         found: RoomOutcome[Filling] | RoomOutcome[Placed]
-        if isinstance(entry.unit, Gang):
-            found = self._attempts.refusals.search_room(entry, now)
-        else:
-            found = self.rooms.search_for_pod(entry.unit, now)
+        with self.rooms.asked(entry.unit):
+            if isinstance(entry.unit, Gang):
+                found = self._attempts.refusals.search_room(entry, now)
+            else:
+                found = self.rooms.search_for_pod(entry.unit, now)
         units = found.plan.units if found.plan else ()
         return tuple(pod for unit in units for pod in unit.pods if not unit.is_leaving), found.why
 

@@ -18,7 +18,7 @@ from fairlead.model.claims import AllocatedDevice
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import PODS
 from fairlead.placement.disruption_units import Cost, DisruptionUnit, DisruptionUnits
-from fairlead.placement.making_room import RoomOutcome, RoomPlan, counted_work, evict
+from fairlead.placement.making_room import RoomOutcome, RoomPlan, counted_work, evict_units
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed
 from fairlead.plugins.claim_step import ClaimStep
@@ -137,7 +137,7 @@ class DeviceRoomSearch:
         within, start = cluster.nodes.none(), trial.checkpoint()
         within[row] = True
         with counted_work(cluster):
-            evict(trial, units, cluster, self._pod)
+            evict_units(trial, units, cluster, self._pod)
             placed = self._planned(within)
             trial.rollback(start)
         return placed

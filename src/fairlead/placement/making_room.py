@@ -219,7 +219,7 @@ class RoomSearch(Generic[P]):
     def _placed(self, trial: Trial, units: Sequence[DisruptionUnit]) -> P | None:
         start = trial.checkpoint()
         with counted_work(self._cluster):
-            evict(trial, units, self._cluster, self._frees_for)
+            evict_units(trial, units, self._cluster, self._frees_for)
             placed = self._place(trial)
             trial.rollback(start)
         return placed
@@ -290,7 +290,7 @@ def counted_work(cluster: Cluster) -> Iterator[None]:
     cluster.work.terms += _STEP * (cluster.claims.work - before)
 
 
-def evict(
+def evict_units(
     trial: Trial, units: Iterable[DisruptionUnit], cluster: Cluster, frees_for: Pod | None
 ) -> None:
     """The units leave; a preemptor may have claims that no other pod uses."""
