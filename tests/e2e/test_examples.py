@@ -89,9 +89,13 @@ SESSIONS: Mapping[str, Mapping[str, dict[str, Any]]] = {
         "gpu-a": gpus(2, annotations=profiled(95, 90)),
         "gpu-b": gpus(2, annotations=profiled(5, 0)),
     },
+    "examples/21-latency-classes": {"gpu-a": gpus(2, annotations=TWO_A10 | profiled(60, 0))},
 }
 #: Readings of GPUs that a session waits for.
-READINGS = {"examples/09-by-utilisation": ("alnair", 4)}
+READINGS = {
+    "examples/09-by-utilisation": ("alnair", 4),
+    "examples/21-latency-classes": ("alnair", 2),
+}
 #: Controllers of Kubernetes that a session needs.
 CONTROLLERS = {
     f"examples/{name}": ("statefulset-controller",)

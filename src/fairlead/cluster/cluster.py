@@ -1,8 +1,9 @@
 """What is where: every node, every pod that takes something, and pods on their way."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from fairlead.cluster.eviction_rule import EvictionRule
 from fairlead.cluster.extended_claims import UnknownNodes, as_bound, gets_devices, without_gpus
 from fairlead.cluster.extended_rows import ExtendedRows
 from fairlead.cluster.gang_units import GangUnits
+from fairlead.cluster.gpu_services import GpuServices
 from fairlead.cluster.holdings import Holding, granted, holds_the_same
 from fairlead.cluster.improvements import Improvements
 from fairlead.cluster.load import Place, slot_of
@@ -47,6 +49,7 @@ from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import HostPort, Pod, PodField, PodRequest
 from fairlead.model.prices import Prices
 from fairlead.model.readings import GpuReading, NodeReadings
+from fairlead.model.service_classes import GpuTerms
 from fairlead.model.storage import StorageObject, VolumePlan
 from fairlead.model.volumes import PodVolumes
 
@@ -148,6 +151,9 @@ class Cluster:
         pods, tenancy = self.columns.pods, self.columns.devices.tenancy
         if tenancy is not None and tenancy.concerns(pod.request):
             pod = replace(pod, request=tenancy.request(pod.request, pod.namespace))
+        services = self.columns.devices.services
+        if services is not None and (request := services.request(pod)) is not pod.request:
+            pod = replace(pod, request=request)
         if not pod_fields:
             return pod.request_with(pod_keys, pods.keys_of_anti_affinity)
         seen = (
@@ -225,6 +231,9 @@ class Cluster:
         for row in changed:
             self.changes.add(row, Aspect.LOAD)
             self.improved.add(Aspect.LOAD)
+        for row in devices.follow_readings(rows):
+            self.changes.add(row, Aspect.DEVICES)
+            self.improved.add(Aspect.DEVICES)
 
     # -- what if -----------------------------------------------------------------------------
 
@@ -427,7 +436,7 @@ class Cluster:
             self._occupy(row, self.holdings[uid], +1)
         devices = self.columns.devices
         for kept in self.releasing.on(node.name):
-            devices.occupy(row, kept.holder, kept.grant, kept.pod.namespace)
+            devices.occupy(row, kept.holder, kept.grant, kept.pod)
         claim_gpus.charge(self, node.name)
         self._count_tenants_on(node.name)
         if self.counted is not None:
@@ -492,7 +501,7 @@ class Cluster:
         held.shared = (*held.shared, (holder, grant))
         row = self.row_of.get(held.node)
         if row is not None:
-            self.columns.devices.occupy(row, holder, grant, held.pod.namespace)
+            self.columns.devices.occupy(row, holder, grant, held.pod)
             self.changes.add(row, Aspect.DEVICES)
 
     def lost_gpu(self, held: Holding) -> str:
@@ -569,7 +578,7 @@ class Cluster:
         known = self.columns.devices.slots_of(row)
         if any(use.uuid in known for use in held.grant.uses):
             kept = self.releasing.put(held.pod, held.node, held.grant, now_s)
-            self.columns.devices.occupy(row, kept.holder, kept.grant, held.pod.namespace)
+            self.columns.devices.occupy(row, kept.holder, kept.grant, held.pod)
             self.changes.add(row, Aspect.DEVICES)
 
     def release(self, uid: str) -> None:
@@ -602,6 +611,23 @@ class Cluster:
             self.changes.add(row, Aspect.DEVICES)
         self.improved.add(Aspect.DEVICES)
         return True
+
+    def put_gpu_terms(self, terms: Mapping[str, GpuTerms], class_of: Callable[[Pod], str]) -> None:
+        """Which GPUs pods of service classes get, by the name of the class; `class_of` has the
+        class of a pod. It is called once.
+        """
+        if not terms:
+            return
+        devices = self.columns.devices
+        services = devices.services = GpuServices(terms, class_of)
+        for held in self.holdings.values():
+            row = self.row_of.get(held.node)
+            if row is not None:
+                for holder, _ in held.grants():
+                    services.came(row, holder, held.pod, -inf)
+        for row in self.row_of.values():
+            devices.mark_services(row)
+        self.changes.start_over()
 
     def count_tenants(self, tenant_of: TenantOf, on_change: OnChange | None = None) -> Tenants:
         """Counts by tenant what is held, from now on."""
@@ -705,9 +731,9 @@ class Cluster:
         devices, own = self.columns.devices, pod_holder(held.pod.uid)
         if sign > 0:
             if held.grant:
-                devices.occupy(row, own, held.grant, held.pod.namespace)
+                devices.occupy(row, own, held.grant, held.pod)
             for holder, grant in held.shared:
-                devices.occupy(row, holder, grant, held.pod.namespace)
+                devices.occupy(row, holder, grant, held.pod)
         else:
             if held.grant:
                 devices.release(row, own)

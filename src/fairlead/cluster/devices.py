@@ -18,7 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.cluster.arrays import NodeMask, PerNode
+from fairlead.cluster.arrays import NodeMask, PerNode, Rows
+from fairlead.cluster.gpu_services import GpuServices
 from fairlead.cluster.gpu_tenants import NO_TENANT, GpuTenants
 from fairlead.cluster.interned import Interned
 from fairlead.cluster.load import Load
@@ -36,6 +37,7 @@ from fairlead.model.gpus import (
 )
 from fairlead.model.holders import Holder
 from fairlead.model.map_slots import Member
+from fairlead.model.pods import Pod
 from fairlead.model.reservations import slot_name
 
 Gpus = npt.NDArray[np.int64]  # (rows, slots) an amount of something
@@ -85,6 +87,8 @@ class Devices:
         #: Tenants that do not share GPUs, and whose pods each GPU has; None: all share.
         self.tenancy: GpuTenants | None = None
         self.tenant: Gpus = np.full(shape, NO_TENANT, dtype=np.int64)
+        #: Service classes with terms about GPUs; None: no class has any.
+        self.services: GpuServices | None = None
         #: As a first-fit device plugin counts.
         self.first_fit_memory: Gpus = np.zeros(shape, dtype=np.int64)
         #: GPUs in order that are not cut into slices: unused ones, and those that
@@ -150,6 +154,8 @@ class Devices:
             self._charge(row, grant, +1)
         if self.tenancy is not None:
             self.mark_tenants(row)
+        if self.services is not None:
+            self.mark_services(row)
         return True
 
     def clear_row(self, row: int) -> None:
@@ -159,6 +165,8 @@ class Devices:
         self.kinds[row] = 0
         if self.tenancy is not None:
             self.tenancy.clear_row(row, self._grants.get(row, ()))
+        if self.services is not None:
+            self.services.clear_row(row, self._grants.get(row, ()))
         self._grants.pop(row, None)
         self._references.pop(row, None)
 
@@ -302,8 +310,11 @@ class Devices:
 
     # -- holders -----------------------------------------------------------------------------
 
-    def occupy(self, row: int, holder: Holder, grant: Grant, namespace: str = "") -> None:
-        """Something refers to the holder. With the first reference its grant is taken."""
+    def occupy(self, row: int, holder: Holder, grant: Grant, pod: Pod | None = None) -> None:
+        """Something refers to the holder. With the first reference its grant is taken.
+
+        `pod` is the one that refers to it, if it is known.
+        """
         grants = self._grants.setdefault(row, {})
         if holder in grants:
             self._references.setdefault(row, Counter())[holder] += 1
@@ -312,8 +323,11 @@ class Devices:
         self.kinds[row, kind_of(grant)] += 1
         self._charge(row, grant, +1)
         if self.tenancy is not None:
-            self.tenancy.came(row, holder, namespace)
+            self.tenancy.came(row, holder, pod.namespace if pod else "")
             self.mark_tenants(row)
+        if self.services is not None and pod is not None:
+            self.services.came(row, holder, pod, self.load.now_s)
+            self.mark_services(row)
 
     def release(self, row: int, holder: Holder) -> None:
         """A reference is gone. With the last one its grant is free."""
@@ -327,6 +341,9 @@ class Devices:
             if self.tenancy is not None:
                 self.tenancy.left(row, holder)
                 self.mark_tenants(row)
+            if self.services is not None:
+                self.services.left(row, holder)
+                self.mark_services(row)
             if not grants:
                 del self._grants[row]
 
@@ -337,6 +354,19 @@ class Devices:
         slot_of, grants = self._slot_of.get(row, {}), self._grants.get(row, {})
         for slot, code in self.tenancy.codes_on(row, slot_of, grants).items():
             self.tenant[row, slot] = code
+
+    def mark_services(self, row: int) -> bool:
+        """Which service classes have pods on the GPUs of the row; whether other pods are new."""
+        assert self.services is not None
+        slot_of, grants = self._slot_of.get(row, {}), self._grants.get(row, {})
+        return self.services.mark(row, slot_of, grants, self.load)
+
+    def follow_readings(self, rows: Rows) -> list[int]:
+        """Rows where GPUs have become too busy for service classes, or quiet again."""
+        if self.services is None:
+            return []
+        settled = [row for row in self.services.new_rows() if self.mark_services(row)]
+        return sorted({*settled, *self.services.renew(rows, self.load)})
 
     def _drop_reference(self, row: int, holder: Holder) -> bool:
         """Whether there was one beyond the first."""

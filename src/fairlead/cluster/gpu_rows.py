@@ -125,7 +125,37 @@ class GpuRows:
             fits = fits & self.wanted(ask)
         if ask.tenant is not None:
             fits = fits & self.of_tenant(ask)
+        if ask.service is not None:
+            fits = fits & self.quiet_for(ask) & self.open_to(ask)
         return fits
+
+    def quiet_for(self, ask: GpuRequest) -> GpuMask:
+        """GPUs that are quiet enough for the service class of the ask."""
+        book, pick = self._devices, self._pick
+        if book.services is None or ask.service is None:
+            return np.ones_like(book.there[pick])
+        return book.services.quiet(ask.service, pick, book.load)
+
+    def open_to(self, ask: GpuRequest) -> GpuMask:
+        """GPUs without pods of a service class that the pod may not join now."""
+        book, pick = self._devices, self._pick
+        if book.services is None or ask.service is None or ask.whole:
+            return np.ones_like(book.there[pick])
+        return book.services.open_to(ask.service, pick, book.load)
+
+    def with_like(self, ask: GpuRequest) -> GpuMask:
+        """GPUs with pods of the service class of the ask, if these share GPUs first."""
+        book, pick = self._devices, self._pick
+        services, name = book.services, ask.service
+        terms = services.terms.get(name) if services is not None and name else None
+        if services is None or name is None or terms is None or not terms.packed:
+            return np.zeros_like(book.there[pick])
+        return services.with_pods_of(name, pick, book.load)
+
+    def service_on(self, slot: int, ask: GpuRequest) -> str:
+        """Why the pod may not join those on a GPU of the first node, in words."""
+        services = self._devices.services
+        return services.guards(slot, ask.service or "", self._pick) if services else ""
 
     def of_tenant(self, ask: GpuRequest) -> GpuMask:
         """GPUs without pods of other tenants, where that matters to the ask."""
@@ -310,6 +340,8 @@ class GpuRows:
     def _all_alike(self, ask: GpuRequest) -> bool:
         """Whether any unused GPU serves the request."""
         if not ask.whole or ask.profile or ask.by_memory or ask.particular:
+            return False
+        if ask.service is not None:
             return False
         return ask.dialect not in self._devices.ever_first_fit
 

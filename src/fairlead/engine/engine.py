@@ -156,7 +156,7 @@ class Engine:
         classes = self.service_goals.classes.values()
         self._begin()
         self.start_windows.forecasts = forecasts
-        self.service_goals.configure(classes, 0.0)
+        self._parts.know_classes(classes, 0.0)
         self.cluster.behaviour = cluster.behaviour
         if not isinstance(cluster.eviction_rule, AmongQueues):  # queues are shown again
             self.cluster.eviction_rule = cluster.eviction_rule

@@ -241,8 +241,10 @@ def _add_run_times(handlers: Handlers, parts: Parts) -> None:
 
 
 def _add_service_classes(handlers: Handlers, parts: Parts) -> None:
-    goals, record = parts.service_goals, parts.kept.service_record
-    handlers.on(events.ServiceClassesSeen, lambda event, now: goals.configure(event.classes, now))
+    record = parts.kept.service_record
+    handlers.on(
+        events.ServiceClassesSeen, lambda event, now: parts.know_classes(event.classes, now)
+    )
     handlers.on(
         events.ServiceRecordLoaded, lambda event, _: record.take(service_dumps.load(event.data))
     )

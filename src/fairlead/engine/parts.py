@@ -1,6 +1,6 @@
 """What the engine consists of: the parts that it makes again when it forgets, and what it keeps."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairlead.cluster.cluster import Cluster
@@ -39,6 +39,7 @@ from fairlead.model.consolidation import ConsolidationTerms
 from fairlead.model.gpu_tenants import TenantTerms
 from fairlead.model.http_extenders import ExtenderTerms
 from fairlead.model.pods import Pod
+from fairlead.model.service_classes import ServiceClass
 from fairlead.model.topology import Topology
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
@@ -214,6 +215,13 @@ class Parts:
             self.kept.service_record,
         )
         self.queues.know_goals(self.service_goals.goal_of)
+
+    def know_classes(self, classes: Iterable[ServiceClass], now: float) -> None:
+        """The service classes. It is called once."""
+        found = tuple(classes)
+        self.service_goals.configure(found, now)
+        terms = {each.name: each.gpus for each in found if each.gpus is not None}
+        self.cluster.put_gpu_terms(terms, self.service_goals.class_name_of)
 
     def holding_of(self, uid: str) -> Holding | None:
         return self.cluster.holdings.get(uid)

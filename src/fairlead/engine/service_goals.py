@@ -17,9 +17,10 @@ from fairlead.engine.plans import Plans
 from fairlead.engine.service_record import ServiceRecord, digest_of
 from fairlead.engine.start_plans import unit_times
 from fairlead.engine.start_windows import StartWindows
+from fairlead.model.class_book import ClassBook
 from fairlead.model.consolidation import time_of
 from fairlead.model.pods import Pod
-from fairlead.model.service_classes import SERVICE_CLASS, ServiceClass, named_class
+from fairlead.model.service_classes import ServiceClass, named_class
 from fairlead.model.start_times import utc, words
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
@@ -74,9 +75,7 @@ class ServiceGoals:
         self._utc_s, self.record = utc_s, record
         #: There are classes, or a queue has the order Slack.
         self.is_on = False
-        self.classes: dict[str, ServiceClass] = {}
-        self._by_queue: dict[str, ServiceClass] = {}
-        self._by_priority: dict[str, ServiceClass] = {}
+        self._book = ClassBook()
         self._waits: dict[str, ServiceWait] = {}
         #: Pods that were seen with gates.
         self._gated: set[str] = set()
@@ -86,11 +85,8 @@ class ServiceGoals:
         self._judges_from_s = -inf
 
     def configure(self, classes: Iterable[ServiceClass], now: float) -> None:
-        """The first class that names a queue or PriorityClass counts. It is called once."""
-        self.classes = {each.name: each for each in classes}
-        for each in reversed(self.classes.values()):
-            self._by_queue |= dict.fromkeys(each.queues, each)
-            self._by_priority |= dict.fromkeys(each.priority_classes, each)
+        """It is called once."""
+        self._book = ClassBook(classes)
         if self.classes:
             self.begin(now)
 
@@ -103,18 +99,20 @@ class ServiceGoals:
 
     # -- which class, since when, until when -------------------------------------------------
 
+    @property
+    def classes(self) -> dict[str, ServiceClass]:
+        """By name."""
+        return self._book.classes
+
     def class_of(self, pod: Pod) -> ServiceClass | None:
         """What it names, if it may; else that of its queue, or of its PriorityClass."""
-        named = named_class(pod.annotations, pod.labels)
-        found = self.classes.get(named) if named else None
-        if found is not None and found.may_be_named_in(pod.namespace):
-            return found
-        if self._by_queue:
-            key = self._queue_of(pod)
-            found = self._by_queue.get(key) or self._by_queue.get(key.partition("/")[2])
-            if found is not None:
-                return found
-        return self._by_priority.get(pod.priority_class)
+        is_asked = self._book.reads_queues
+        return self._book.of(pod, (pod.charged_queue or self._queue_of(pod)) if is_asked else "")
+
+    def class_name_of(self, pod: Pod) -> str:
+        """Empty: it has none."""
+        found = self.class_of(pod)
+        return found.name if found is not None else ""
 
     def since_s(self, wait: ServiceWait) -> float:
         """When the unit could first have been scheduled, as far as it is known."""
@@ -215,13 +213,7 @@ class ServiceGoals:
         if not named or wait.said == named or (class_ is not None and class_.name == named):
             return
         wait.said = named
-        why = "there is no such class"
-        if named in self.classes:
-            why = f"pods of namespace {pod.namespace} may not name it"
-        there = ", ".join(
-            name for name, each in self.classes.items() if each.may_be_named_in(pod.namespace)
-        )
-        message = f"{SERVICE_CLASS} is {named[:64]!r} and is ignored: {why}; there are: {there}"
+        message = self._book.unused(pod)
         self._said.append(AnnounceWarning(pod, UNKNOWN, message))
 
     def _say_hopeless(self, wait: ServiceWait, class_: ServiceClass, wall_s: float) -> None:

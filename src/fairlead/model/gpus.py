@@ -192,6 +192,9 @@ class GpuRequest:
     overcommit: Overcommit | None = None
     #: Its pod shares GPUs with pods of this tenant only; None: with all.
     tenant: str | None = None
+    #: The service class whose terms about GPUs hold for it, empty: of no such class; None: there
+    #: is nothing that its class, or another one, demands.
+    service: str | None = None
     #: A scheduling map has chosen the node and the GPUs already.
     map_slot: MapSlot | None = None
     #: How a share is kept apart from others; None: as the profile says.

@@ -13,6 +13,21 @@ LONGEST_WINDOW_S = 35 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
+class GpuTerms:
+    """Which GPUs pods of a class get, and which pods may join them there.
+
+    Levels are shares of the time in which a GPU was measured to be busy, at its busiest.
+    """
+
+    #: They get GPUs below this level; None: any.
+    quiet: float | None = None
+    #: Pods of other classes join them below this level; 0: never; None: always.
+    neighbours: float | None = None
+    #: They share the GPUs that pods of the class have already, before others are used.
+    packed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceClass:
     """What the administrator promises to units of the class."""
 
@@ -27,6 +42,8 @@ class ServiceClass:
     priority_classes: frozenset[str] = frozenset()
     #: Pods of these namespaces may name it; None: all.
     namespaces: frozenset[str] | None = None
+    #: None: any GPUs, beside any pods.
+    gpus: GpuTerms | None = None
 
     def may_be_named_in(self, namespace: str) -> bool:
         return self.namespaces is None or namespace in self.namespaces

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fairlead.cluster.arrays import PerNode
+from fairlead.cluster.arrays import Codes, NodeMask, PerNode
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.pods import Amounts
 from fairlead.model.quantities import PODS
@@ -31,4 +31,15 @@ def _limited(found: PerNode, amounts: Amounts, cluster: Cluster) -> PerNode:
     for name, amount in ((PODS, 1), *amounts):
         if amount > 0:
             found = np.minimum(found, np.maximum(cluster.nodes.free(name), 0) // amount)
+    return found
+
+
+def in_large_domains(room: PerNode, domains: Codes, pods: int) -> NodeMask:
+    """Rows of domains whose nodes together have room for so many pods."""
+    known = domains >= 0
+    if not known.any():
+        return known
+    by_domain = np.bincount(domains[known], weights=room[known])
+    found: NodeMask = known.copy()
+    found[known] = by_domain[domains[known]] >= pods
     return found

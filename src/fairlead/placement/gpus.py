@@ -150,6 +150,9 @@ def _shares(
     slots = _by_preference(_usable(ask, devices, row), devices, row, preference)
     states = [Occupied.of(devices, row)] + ([now] if now else [])
     slots = _leaving_gpus_for_others(slots, states)
+    if ask.service:  # a stable sort: with pods of the class first, if these share GPUs first
+        like = _one(devices, row).with_like(ask)[0].tolist()
+        slots.sort(key=lambda slot: not like[slot])
     if ask.overcommit:  # no GPU is given twice while there is room on another
         slots.sort(key=lambda slot: devices.milli_free.item(row, slot) < ask.milli)
     if ask.isolation is Isolation.MPS:

@@ -19,9 +19,10 @@ from fairlead.model.errors import FilterFailed, PluginFault
 from fairlead.model.extended import has_class
 from fairlead.model.goals import GoalCount
 from fairlead.model.gpus import GpuRequest, Grant
+from fairlead.model.leader_groups import led_group
 from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.placement.claim_refusals import with_claims
-from fairlead.placement.copies import copies
+from fairlead.placement.copies import copies, in_large_domains
 from fairlead.placement.extended import count_extended, extended_totals
 from fairlead.placement.faults import fault_of
 from fairlead.placement.gpus import GpuPreference, Occupied, choose, is_free
@@ -118,6 +119,10 @@ class Placement:
         terms = pod.request.capacity
         if terms is not None and terms.prefers_spot and (found := self._on_spot(pod, scope)):
             return found
+        if pod.request.required_affinity and (found := self._leading(pod, scope)):
+            return found
+        if self._cluster.columns.devices.services and (found := self._beside_like(pod, scope)):
+            return found
         return self._best_of(pod, scope)
 
     def _best_of(self, pod: Pod, scope: Scope) -> Placed | None:
@@ -141,6 +146,29 @@ class Placement:
     def _on_spot(self, pod: Pod, scope: Scope) -> Placed | None:
         """On spot capacity, if the pod fits there."""
         rows: NodeMask = self._cluster.nodes.spot() & self.view(pod).left & scope.rows()
+        return self._best_of(pod, Scope(self._cluster, rows)) if rows.any() else None
+
+    def _leading(self, pod: Pod, scope: Scope) -> Placed | None:
+        """In a domain with room for all pods of the group that it leads, if there is one."""
+        group = led_group(pod)
+        if group is None:
+            return None
+        room = self.copies(self.view(pod).request, group.pods)
+        rows = in_large_domains(room, self._cluster.nodes.domains(group.label), group.pods)
+        rows = rows & scope.rows()
+        return self._best_of(pod, Scope(self._cluster, rows)) if rows.any() else None
+
+    def _beside_like(self, pod: Pod, scope: Scope) -> Placed | None:
+        """On a GPU with pods of its service class, if such pods share GPUs first."""
+        ask = self.view(pod).chosen_gpus
+        if ask is None or ask.whole or not ask.service:
+            return None
+        gpus = self._cluster.nodes.gpus
+        like = gpus.with_like(ask)
+        if not like.any():
+            return None
+        shared: PerNode = (like & gpus.usable(ask)).sum(axis=1)
+        rows: NodeMask = (shared > 0) & self.view(pod).left & scope.rows()
         return self._best_of(pod, Scope(self._cluster, rows)) if rows.any() else None
 
     def _raise_failure(self, view: View, pod: Pod, scope: Scope) -> None:

@@ -49,6 +49,8 @@ NO_MPS = "node(s) had no GPU with a healthy MPS daemon"
 ONLY_MPS = "node(s) serve shares with MPS only"
 NO_CLIENT = "node(s) had no GPU with a free MPS client"
 OTHER_TENANT = "node(s) had only GPUs with pods of other tenants"
+NOT_QUIET = "node(s) had only GPUs too busy for the service class"
+KEPT_APART = "node(s) had only GPUs with pods of service classes that are kept apart"
 MIXED = "node(s) had only GPUs with shares of another isolation"
 
 
@@ -168,6 +170,8 @@ def _missing(ask: GpuRequest, nodes: Nodes) -> Iterable[tuple[str, NodeMask, boo
     yield BUSY, gpus.busy(ask) & gpus.hold_enough(ask), False
     if ask.tenant is not None:
         yield OTHER_TENANT, gpus.hold_enough(replace(ask, tenant=None)), True
+    if ask.service is not None:
+        yield from _missing_for_class(ask, gpus)
     if ask.sliced:
         served = wanted & gpus.cut_for(ask)
         uncut = np.where(served, gpus.room_for(ask, emptied=True), 0)
@@ -192,6 +196,14 @@ def _missing(ask: GpuRequest, nodes: Nodes) -> Iterable[tuple[str, NodeMask, boo
     memory = open_to_all & (gpus.memory_free() >= gpus.memory_asked(ask))
     yield NO_MEMORY, memory.sum(axis=1) < ask.gpus, True
     yield from missing_free_gpus(gpus)
+
+
+def _missing_for_class(ask: GpuRequest, gpus: GpuRows) -> Iterable[tuple[str, NodeMask, bool]]:
+    """Where there is room, but not for pods of the class. Evictions make no GPU quiet at once."""
+    room = gpus.hold_enough(replace(ask, service=None))
+    quiet = gpus.usable(replace(ask, service=None)) & gpus.quiet_for(ask)
+    yield NOT_QUIET, room & (quiet.sum(axis=1) < ask.gpus), False
+    yield KEPT_APART, room, True
 
 
 def _missing_isolation(
@@ -259,6 +271,8 @@ def _detail(ask: GpuRequest, node: Nodes) -> str:
         return f"requested {_kinds(ask)}, none of {total} is"
     if ask.tenant is not None and gpus.hold_enough(replace(ask, tenant=None))[0]:
         return "its GPUs with room have pods of other tenants"
+    if ask.service is not None and gpus.hold_enough(replace(ask, service=None))[0]:
+        return _detail_of_class(ask, node)
     if ask.sliced:
         served = wanted & gpus.cut_for(ask)[0]
         room = int(gpus.room_for(ask)[0][served].sum())
@@ -272,6 +286,15 @@ def _detail(ask: GpuRequest, node: Nodes) -> str:
             )
         return f"requested {_gpus(ask)}, {max(free, 0)} of {total} free"
     return _detail_of_shares(ask, node, wanted)
+
+
+def _detail_of_class(ask: GpuRequest, node: Nodes) -> str:
+    """Of a single node with room, but not for the class."""
+    with_room = node.gpus.usable(replace(ask, service=None))[0]
+    if (with_room & node.gpus.quiet_for(ask)[0]).sum() < ask.gpus:
+        quietest = float(node.load.busiest()[0][with_room].min())
+        return f"its quietest GPU with room is {quietest:.0%} busy at its busiest"
+    return "its GPUs with room have pods of service classes that are kept apart"
 
 
 def _gpus(ask: GpuRequest) -> str:

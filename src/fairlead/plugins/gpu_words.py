@@ -153,6 +153,10 @@ def _missing(ask: GpuRequest, node: Nodes, slot: int, gpu: Gpu) -> str:
         return "not of the requested kind"
     if ask.tenant is not None and not gpus.of_tenant(ask)[0, slot]:
         return f"has pods of {gpus.tenant_on(slot)}"
+    if not gpus.quiet_for(ask)[0, slot]:
+        return f"too busy for service class {ask.service}"
+    if not gpus.open_to(ask)[0, slot]:
+        return f"has pods of {gpus.service_on(slot, ask)}"
     if ask.sliced:
         return _missing_slice(ask, gpus, slot, gpu)
     if gpus.wholes()[0, slot]:

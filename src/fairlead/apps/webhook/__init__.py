@@ -24,6 +24,7 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.admission.admission_handler import AdmissionHandler
 from fairlead.kube.admission.cert_rotation import CertLocations, CertRotation
 from fairlead.kube.admission.certificates import ServingCert, Subject
+from fairlead.kube.admission.class_reviews import ClassReviews
 from fairlead.kube.admission.tls import ServingContext, read_pair
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.client import Client
@@ -71,7 +72,12 @@ def run(options: WebhookOptions) -> None:
     decode = partial(
         decode_pod, gang_dialects=plan.gang_dialects, queue_dialects=plan.queue_dialects
     )
-    handler = AdmissionHandler(frozenset(profiles), isolation=isolation, decode=decode)
+    handler = AdmissionHandler(
+        frozenset(profiles),
+        isolation=isolation,
+        classes=ClassReviews.of(plan.service_classes),
+        decode=decode,
+    )
     # What is here now stays: it need not be looked through for garbage between two answers.
     gc.freeze()
     run_in_fast_loop(lambda: _run(options, handler, dt.timedelta(seconds=life_s)))

@@ -7,6 +7,7 @@ import msgspec
 
 from fairlead.kube.admission import injection, review
 from fairlead.kube.admission.bounds import TooMuch, check_size
+from fairlead.kube.admission.class_reviews import ClassReviews
 from fairlead.kube.admission.literals import literal_for
 from fairlead.kube.admission.queue_reviews import QueueReviews
 from fairlead.kube.admission.review import BadReview, Review
@@ -53,6 +54,7 @@ class AdmissionHandler:
     #: The isolation of shares that demand none, by scheduler.
     isolation: Mapping[str, Isolation] = field(default_factory=dict)
     queues: QueueReviews = field(default_factory=QueueReviews)
+    classes: ClassReviews = field(default_factory=ClassReviews)
     #: As the scheduler reads pods: by the dialects that are on.
     decode: Callable[[bytes], Pod] = decode_pod
 
@@ -95,7 +97,13 @@ class AdmissionHandler:
         if problem := self.queues.problem_with_pod(pod):
             return AdmissionAnswer(review.refuse(asked, problem), "refused", in_doubt=True)
         wrong = pod.run_time.problem if pod.run_time else ""
-        warnings = (pod.misspelt, wrong, *_start_warnings(pod), _data_warning(pod))
+        warnings = (
+            pod.misspelt,
+            wrong,
+            *_start_warnings(pod),
+            _data_warning(pod),
+            *self.classes.warnings(pod),
+        )
         return AdmissionAnswer(review.allow(asked, warnings=warnings), "allowed")
 
     def _checked_queue(self, asked: Review) -> AdmissionAnswer:

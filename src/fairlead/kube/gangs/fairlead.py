@@ -2,6 +2,9 @@
 
 They go into the pod template of a Job, an Indexed Job, a StatefulSet or any other controller, or
 on plain pods. Controllers number the pods of an Indexed Job and of a StatefulSet by a label.
+
+The template of a LeaderWorkerSet serves several groups, so it cannot name a gang. There each group
+with a topology rule is a gang by itself, of all of its pods.
 """
 
 from dataclasses import replace
@@ -13,6 +16,13 @@ from fairlead.kube.gangs.limits import minimum_of, name_of, rank_of, whole_numbe
 from fairlead.kube.gangs.topology_words import rules_of
 from fairlead.model.errors import FairleadError
 from fairlead.model.gangs import GangSpec, Group, Membership
+from fairlead.model.leader_groups import (
+    EXCLUSIVE_TOPOLOGY,
+    GROUP_INDEX,
+    SET_NAME,
+    WORKER_INDEX,
+    group_size,
+)
 from fairlead.model.sizes import remembered
 
 GANG = PREFIX + "gang"
@@ -23,7 +33,11 @@ KEYS = (GANG, MINIMUM, MAXIMUM)
 #: Labels cannot have the characters of the last one.
 ANNOTATION_KEYS = (*KEYS, TOPOLOGY)
 
-_RANKS = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
+_RANKS = (
+    "batch.kubernetes.io/job-completion-index",
+    WORKER_INDEX,
+    "apps.kubernetes.io/pod-index",
+)
 
 
 class FairleadGangs(GangDefaults):
@@ -34,6 +48,8 @@ class FairleadGangs(GangDefaults):
     def membership(self, pod: PodWords) -> Membership | None:
         name, minimum, maximum = (_said(pod, key) for key in KEYS)
         topology = pod.annotations.get(TOPOLOGY)
+        if name is None and topology is not None and SET_NAME in pod.labels:
+            name, minimum = _leader_group(pod, minimum)
         if name is None:
             if minimum is None and maximum is None and topology is None:
                 return None
@@ -41,6 +57,19 @@ class FairleadGangs(GangDefaults):
         key = f"{self.name}/{pod.namespace}/{name_of(GANG, name)}"
         spec = _spec(key, minimum, maximum, pod.priority, topology)
         return Membership(key, rank=_rank(pod), spec=spec)
+
+
+def _leader_group(pod: PodWords, minimum: str | None) -> tuple[str, str]:
+    """The name of the gang, and how many pods it needs."""
+    if EXCLUSIVE_TOPOLOGY in pod.annotations:
+        raise FairleadError(
+            f"{TOPOLOGY} and {EXCLUSIVE_TOPOLOGY} exclude each other: with the latter, workers are "
+            "created only when their leader has a node; remove one of them"
+        )
+    index, size = pod.labels.get(GROUP_INDEX, ""), group_size(pod.annotations)
+    if not index or not size:
+        raise FairleadError(f"{GANG} is missing; write the name of the gang")
+    return f"{pod.labels[SET_NAME]}-{index}", minimum or str(size)
 
 
 def _said(pod: PodWords, key: str) -> str | None:
