@@ -195,6 +195,99 @@ def test_a_new_forecast_moves_a_start_and_one_that_says_nearly_the_same_does_not
     assert binds(decide(engine, now=5 * HOUR)) == ["p"]
 
 
+def conditions(engine: Engine, now: float, before: str = "") -> list[str]:
+    """The messages of a turn, but for one that is written already."""
+    engine.tend(now=now)
+    return [each.message for each in failures(decide(engine, now=now)) if each.message != before]
+
+
+def test_a_feed_that_changes_each_minute_moves_no_start_by_little() -> None:
+    draw = np.random.default_rng(7)
+    engine = an_engine_at_midnight(a_forecast(*[300] * 4, 100, 100, 102, 103, *[300] * 16))
+    see(engine, green(run_s=HOUR))
+    written = conditions(engine, 0.0)
+    for minute in range(1, 240):
+        noise = draw.uniform(-4, 4, 4)  # 2 % of what it ranges over, up and down
+        feed = a_forecast(*[300] * 4, *(np.array([100, 100, 102, 103]) + noise), *[300] * 16)
+        engine.handle(ForecastSeen(feed), now=60.0 * minute)
+        written += conditions(engine, 60.0 * minute, written[-1])
+    assert len(written) == 1
+    engine.tend(now=4 * HOUR)
+    assert binds(decide(engine, now=4 * HOUR)) == ["p"]
+
+
+def test_a_feed_that_changes_its_mind_each_minute_writes_few_conditions() -> None:
+    two, six = (a_forecast(*[300] * at, 100, 100, *[300] * (22 - at)) for at in (4, 7))
+    engine = an_engine_at_midnight(two)
+    see(engine, green())
+    (message,) = conditions(engine, 0.0)
+    written = []
+    for minute in range(1, 61):
+        engine.handle(ForecastSeen(six if minute % 2 else two), now=60.0 * minute)
+        new = conditions(engine, 60.0 * minute, message)
+        message = new[-1] if new else message
+        written.append(len(new))
+    assert written[0] == 1, "the first change is followed at once"
+    assert sum(written) > 1, "and later ones in time"
+    assert all(sum(written[at : at + 5]) <= 1 for at in range(56))
+
+
+def test_a_move_that_was_put_off_is_made_before_the_unit_starts() -> None:
+    soon, later = (a_forecast(*[300] * at, 100, 100, *[300] * (22 - at)) for at in (1, 6))
+    engine = an_engine_at_midnight(later)
+    see(engine, green())
+    conditions(engine, 0.0)
+    engine.handle(ForecastSeen(soon), now=HOUR - 120.0)
+    assert len(conditions(engine, HOUR - 120.0)) == 1, "moved to one o'clock"
+    engine.handle(ForecastSeen(later), now=HOUR - 60.0)
+    assert not conditions(engine, HOUR - 60.0), "it was moved a minute ago"
+    engine.tend(now=HOUR)
+    assert not binds(decide(engine, now=HOUR)), "it starts at six"
+    engine.tend(now=6 * HOUR)
+    assert binds(decide(engine, now=6 * HOUR)) == ["p"]
+
+
+def test_those_who_look_see_the_forecast_of_now() -> None:
+    engine = an_engine_at_midnight(NIGHT)
+    see(engine, green())
+    (failure,) = failures(decide(engine))
+    assert "a mean of 100" in failure.message
+    engine.handle(ForecastSeen(a_forecast(300, 300, 103, 101, 100, *[300] * 19)), now=60.0)
+    engine.tend(now=60.0)
+    (entry,) = engine.queue.entries()
+    plan = engine.start_windows.of(entry.unit, MIDNIGHT + 60.0)
+    assert plan.start_s == MIDNIGHT + 2 * HOUR
+    assert "a mean of 102" in plan.sentence
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    feeds=st.lists(st.lists(st.floats(50, 400), min_size=12, max_size=12), min_size=1, max_size=12)
+)
+def test_whatever_feeds_say_the_start_is_nearly_as_good_as_the_best(
+    feeds: list[list[float]],
+) -> None:
+    engine = an_engine_at_midnight(a_forecast(*feeds[0]))
+    see(engine, green(run_s=HOUR, within_s=8 * HOUR))
+    at = dict.fromkeys(binds(decide(engine)), 0.0)
+    for minute in range(1, 10 * 60, 10):
+        now = 60.0 * minute
+        if minute // 10 < len(feeds):
+            engine.handle(ForecastSeen(a_forecast(*feeds[minute // 10])), now=now)
+        engine.tend(now=now)
+        at |= {name: at.get(name, now) for name in binds(decide(engine, now=now))}
+    assert at["p"] <= 8 * HOUR + 600
+    last = BestStart(a_forecast(*feeds[-1]))
+    settled_s = 600.0 * len(feeds)
+    if at["p"] > settled_s:
+        best = last.choose(MIDNIGHT + settled_s, MIDNIGHT + 8 * HOUR, HOUR)
+        mean = last.mean(MIDNIGHT + at["p"] - 600.0, HOUR)
+        assert best is not None
+        assert mean is not None
+        allowed = (0.05 + 0.01) * (max(feeds[-1]) - min(feeds[-1])) + 350 / 6
+        assert mean <= best.mean + allowed
+
+
 def test_forecasts_for_two_windows_may_come_at_the_same_time() -> None:
     engine = an_engine_at_midnight(NIGHT, replace(NIGHT, window=Window.CHEAP))
     cheap = green("cheap")

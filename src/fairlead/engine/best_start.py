@@ -17,6 +17,8 @@ _REPEATED_DAYS = 7
 #: Means that differ by less than this part of all that the forecast has count as equal: the first
 #: start of them is chosen, and a new forecast that says nearly the same moves no start.
 _TOLERANCE = 0.01
+#: A start that was chosen moves if that gains more than this part.
+_MOVES_FOR = 0.05
 #: Starts that are compared: of more, as in a long wait with values for each minute, only a part is.
 _MOST_STARTS = 1000
 
@@ -40,7 +42,7 @@ class BestStart:
         summed[at] = values * lengths[at]
         #: Up to each edge: for how long there are values, and their sum over time.
         self._known, self._sum = np.cumsum(known), np.cumsum(summed)
-        self._tolerated = _TOLERANCE * float(np.ptp(values)) if len(values) else 0.0
+        self._range = float(np.ptp(values)) if len(values) else 0.0
 
     def choose(self, first_s: float, last_s: float, run_s: float) -> ChosenStart | None:
         """None if the forecast does not say what a start at the first time would come to."""
@@ -53,7 +55,7 @@ class BestStart:
         means = self._means(starts, run_s)
         if not np.isfinite(means[0]):
             return None
-        chosen = int(np.argmax(means <= means.min() + self._tolerated))
+        chosen = int(np.argmax(means <= means.min() + _TOLERANCE * self._range))
         return ChosenStart(float(starts[chosen]), float(means[chosen]), float(means[0]))
 
     def _within(self, first_s: float, last_s: float, run_s: float) -> NDArray[np.float64]:
@@ -67,6 +69,13 @@ class BestStart:
             return None
         found = float(self._means(np.array([start_s]), run_s)[0])
         return found if np.isfinite(found) else None
+
+    def moves(self, start_s: float, run_s: float, to: ChosenStart) -> bool:
+        """Whether a run that was to start then starts better at the other time, by more than
+        forecasts change all the time.
+        """
+        kept = self.mean(start_s, run_s)
+        return kept is None or kept - to.mean > _MOVES_FOR * self._range
 
     def _means(self, starts: NDArray[np.float64], run_s: float) -> NDArray[np.float64]:
         """Infinite where a value is missing."""

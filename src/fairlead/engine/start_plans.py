@@ -33,6 +33,8 @@ class StartPlan:
     problem: str = ""
     #: The forecast was not read yet.
     awaits: bool = False
+    #: When a forecast moved the start last.
+    moved_s: float = 0.0
 
     @property
     def sentence(self) -> str:

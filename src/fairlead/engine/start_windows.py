@@ -28,7 +28,7 @@ from fairlead.engine.start_plans import (
     too_late_s,
     unit_times,
 )
-from fairlead.model.forecasts import Forecast
+from fairlead.model.forecasts import ChosenStart, Forecast
 from fairlead.model.pods import Pod
 from fairlead.model.start_times import (
     START_WINDOW,
@@ -49,6 +49,8 @@ NO_WINDOW, NO_DEADLINE = "StartWindowNotUsed", "DeadlineCannotBeMet"
 _AT_ONCE = 200
 #: Times that are kept without a look at whether they still matter.
 _FEW = 64
+#: How long a start stays that a forecast has moved, unless it comes before that.
+_STAYS_S = 300.0
 #: How long units wait after a start of the scheduler until a forecast is read.
 _AWAITED_S = 30.0
 _PENDING = (Pool.ACTIVE, Pool.BACKOFF, Pool.WAITING)
@@ -76,6 +78,8 @@ class StartWindows:
         self._late: set[str] = set()
         #: When to look at a unit: at its start, and when its deadline cannot be met any more.
         self._heap: list[tuple[float, str]] = []
+        #: Units whose start could move, and has moved just now.
+        self._unsettled: set[str] = set()
         #: Units to plan again, and what is to be said.
         self._again: dict[str, None] = {}
         self._said: list[Instruction] = []
@@ -184,8 +188,17 @@ class StartWindows:
             self._said.append(AnnounceWarning(pod, NO_DEADLINE, message))
 
     def of(self, unit: Unit, wall_s: float) -> StartPlan:
-        """The plan that a unit has, or would get, for those who only look."""
-        return self._plans.get(unit.key) or self.plan(unit, wall_s)
+        """The plan that a unit has, by the forecast of now, or would get, for those who look."""
+        plan = self._plans.get(unit.key)
+        if plan is None:
+            return self.plan(unit, wall_s)
+        best = self.forecasts.get(plan.times.window) if plan.times.window else None
+        if best is None or plan.chosen is None or plan.run_s is None:
+            return plan
+        mean, first = (best.mean(at_s, plan.run_s) for at_s in (plan.start_s, wall_s))
+        if mean is None or first is None:
+            return plan
+        return replace(plan, chosen=ChosenStart(plan.start_s, mean, first))
 
     def chosen_of(self, key: str) -> StartPlan | None:
         """The plan of a unit that chose its start by a forecast, or awaits one."""
@@ -275,6 +288,10 @@ class StartWindows:
             return
         if missed(plan.times, plan.run_s, wall_s):
             self._warn(key, entry.unit.pod, plan, wall_s)
+        if key in self._unsettled:
+            self._unsettled.discard(key)
+            self._plan_again(key, now)
+            plan = self._plans.get(key, plan)
         is_due = plan.start_s <= wall_s and key not in self._released
         give_up_s = plan.times.give_up_s
         is_over = give_up_s is not None and give_up_s <= wall_s and key not in self._over
@@ -283,17 +300,38 @@ class StartWindows:
             self._queue.wake(entry, "UnschedulableTimeout", now=now)
 
     def _plan_again(self, key: str, now: float) -> None:
-        """The start moves if the new forecast says so; the condition is written then."""
+        """The start moves if the new forecast gains enough; the condition is written then."""
         plan, entry, wall_s = self._plans.get(key), self._entry(key), self._utc_s(now)
         if plan is None or entry is None or key in self._released:
+            return
+        found = self.plan(entry.unit, wall_s)
+        if not self._moves(key, plan, found, wall_s):
             return
         if entry.pool is not Pool.WAITING:  # it is planned when it is tried
             del self._plans[key]
             return
-        found = self.plan(entry.unit, wall_s)
-        if found.start_s != plan.start_s or plan.awaits:
-            self._put(entry.unit, found, wall_s)
-            self._queue.wake(entry, "UnschedulableTimeout", now=now)
+        self._put(entry.unit, replace(found, moved_s=wall_s), wall_s)
+        self._queue.wake(entry, "UnschedulableTimeout", now=now)
+
+    def _moves(self, key: str, plan: StartPlan, found: StartPlan, wall_s: float) -> bool:
+        """Whether the start that was found is worth it, and the other one has stayed for a while.
+
+        A feed that says something else each minute would move starts, and write conditions, as
+        often.
+        """
+        if plan.awaits or plan.chosen is None or found.chosen is None or plan.run_s is None:
+            return plan.awaits or found.start_s != plan.start_s
+        best = self.forecasts.get(plan.times.window) if plan.times.window else None
+        if best is None or found.latest_s is None or plan.start_s > found.latest_s:
+            return found.start_s != plan.start_s
+        if not best.moves(plan.start_s, plan.run_s, found.chosen):
+            return False
+        settled_s = plan.moved_s + _STAYS_S
+        if not plan.moved_s <= wall_s < min(settled_s, plan.start_s):
+            return True
+        self._unsettled.add(key)
+        heappush(self._heap, (min(settled_s, plan.start_s), key))
+        return False
 
     def _entry(self, key: str) -> Entry | None:
         return self._queue.gang(key) or self._queue.get(key)
@@ -304,5 +342,6 @@ class StartWindows:
         self._released &= self._plans.keys()
         self._late &= self._plans.keys()
         self._over &= self._plans.keys()
+        self._unsettled &= self._plans.keys()
         self._heap = [each for key, plan in self._plans.items() for each in times_of(key, plan)]
         heapify(self._heap)
