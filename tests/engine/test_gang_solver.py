@@ -17,13 +17,15 @@ from fairlead.engine.events import Event, NodeSeen, PlanComputed, PodGone
 from fairlead.model.errors import ConfigError, FairleadError
 from fairlead.model.pods import Pod
 from fairlead.model.solver import (
+    CostLevel,
     NodeClass,
     PatternUse,
     SolverQuestion,
     SolverTerms,
+    costs_of,
     is_valid,
 )
-from fairlead.placement.solver_program import solve_program, total_cost
+from fairlead.placement.solver_program import solve_program
 from fairlead.plugins.registry import Registry
 from fairlead.telemetry.metrics import Metrics
 from gang_world import GangWorld, a_gang
@@ -166,17 +168,18 @@ def test_the_program_finds_the_cheapest_way_of_all(
                 for number, (a, b) in enumerate(patterns)
                 if a * sizes[0] + b * sizes[1] <= cores
             ),
-            (float(price * sizes[0]), float(price * sizes[1])),
+            ((float(price * sizes[0]), float(price * sizes[1])),),
+            ((0.0, 0.0),),
         )
         for cores, price in nodes
     )
-    question = SolverQuestion("g", 0, 10.0, counts, patterns, classes)
+    question = SolverQuestion("g", 0, 10.0, counts, patterns, classes, (CostLevel(),))
     answer = solve_program(question)
     best = _cheapest(question, 0, counts)
     assert (answer is None) == (best is None)
     if answer is not None:
         assert is_valid(question, answer)
-        assert total_cost(question, answer)[0] == pytest.approx(best)
+        assert costs_of(question, answer)[0] == pytest.approx(best)
 
 
 def _cheapest(question: SolverQuestion, number: int, left: tuple[int, ...]) -> float | None:
@@ -189,7 +192,7 @@ def _cheapest(question: SolverQuestion, number: int, left: tuple[int, ...]) -> f
         rest = tuple(a - b for a, b in zip(left, pattern, strict=True))
         if min(rest) >= 0:
             after = _cheapest(question, number + 1, rest)
-            cost = sum(a * b for a, b in zip(pattern, here.costs, strict=True))
+            cost = sum(a * b for a, b in zip(pattern, here.costs[0], strict=True))
             found.append(None if after is None else after + cost)
     return min((each for each in found if each is not None), default=None)
 

@@ -41,7 +41,6 @@ from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaRefusal
 from fairlead.queue.units import Gang
 
-
 class GangAttempts:
     """Tries gangs. Their members are followed by `binding`."""
 
@@ -64,7 +63,7 @@ class GangAttempts:
             cluster, queue, placements, requeuer.beyond_quota, requeuer.on_other_models
         )
         self.patience = self._search.patience
-        self.solver = GangSolver(cluster, queue, placements, self._search.trials)
+        self.solver = GangSolver(cluster, queue, placements, self._search)
         self.rooms = GangRooms(
             cluster, queue, in_flight, requeuer, placements, self._search.topology, utc_s
         )
@@ -154,21 +153,26 @@ class GangAttempts:
             return self._attempt_large(entry, gang, room, now)
         if self._limit is None and self._views.is_costly(gang):
             return self._attempt_in_slices(entry, gang, room, now)
+        asks = self.solver.is_on and self._limit is None
         try:
+            asked = self.solver.prepare(gang, now) if asks else None
             with self._cluster.trial() as trial:
                 filling = self._allowed(trial, gang, room, now)
                 wait = self._wait(entry, gang, filling, now) if filling.succeeded else None
-                if filling.succeeded and wait is None:
+                if asked is not None:
+                    asked = self.solver.worthwhile(asked, filling) if wait is None else None
+                if filling.succeeded and wait is None and asked is None:
                     trial.commit()
         except PluginFault as error:  # a user's plugin broke: this gang waits, the others go on
             return self.refusals.fault(entry, gang, str(error), now)
+        if asked is not None:
+            self.solver.hold(entry, asked, filling, now)
+            return Attempt(gang, Outcome.UNFINISHED, ())
         if wait is not None:
             return self.refusals.hold_back(entry, gang, wait, now)
         if self._limit is not None and filling.delays:
             return self.refusals.hold_back(entry, gang, self._limit.refusal, now)
         if not filling.succeeded:
-            if self.solver.is_on and self._limit is None:
-                self.solver.refused(gang, now)
             with self._limited():
                 return self.refusals.refuse(entry, filling, now)
         flight = GangFlight(entry)
@@ -187,8 +191,7 @@ class GangAttempts:
     def _allowed(self, trial: Trial, gang: Gang, room: GangRoom | None, now: float) -> Filling:
         """The best one that delays no planned start."""
         if self._limit is None or self.limited is None:
-            planned = self.solver.filled(trial, gang) if self.solver.has_plan(gang) else None
-            return planned or self._search.best(trial, gang, now, room)
+            return self.solver.best(trial, gang, now, room)
         best = partial(self._search.best, gang=gang, now=now)
         return self.limited.fill(trial, best, self._limit, now)
 
@@ -320,6 +323,7 @@ class GangAttempts:
     def _take_off(self, flight: GangFlight, members: Iterable[MemberPlacement]) -> None:
         self.binding.flights[flight.gang.key] = flight
         self.patience.placed(flight.gang.key)
+        self.solver.forget(flight.gang.key)
         if self.rooms.held:
             self.rooms.held.used(flight.gang.key)
         flight.gang.refusal = ""

@@ -325,13 +325,17 @@ class GangTrials:
             trial.rollback(start)
         return None
 
-    def _on_one_model(self, trial: Trial, gang: Gang, order: list[Pod]) -> Filling | None:
-        """All of them on GPUs of one model, if that is a choice and they fit there."""
+    def one_model(self, gang: Gang, order: list[Pod]) -> NodeMask | None:
+        """The rows with GPUs of the model that the gang prefers; None if any will do."""
         if len(self._cluster.columns.devices.models.code_of) < 2 or not order:
             return None
         holdings = self._cluster.holdings
         nodes = {held.node for uid in gang.placed if (held := holdings.get(uid)) is not None}
-        mask = gang_models.one_model(order, nodes, self._placements, self._cluster)
+        return gang_models.one_model(order, nodes, self._placements, self._cluster)
+
+    def _on_one_model(self, trial: Trial, gang: Gang, order: list[Pod]) -> Filling | None:
+        """All of them on GPUs of one model, if that is a choice and they fit there."""
+        mask = self.one_model(gang, order)
         if mask is None:
             return None
         start, filling = trial.checkpoint(), Filling.of(gang, order, dict.fromkeys(

@@ -155,7 +155,7 @@ class Gangs:
 
     @property
     def solver_questions(self) -> tuple[SolverQuestion, ...]:
-        """About gangs that found no nodes; the driver has the solver answer them."""
+        """About gangs that are held back for it; the driver has the solver answer them."""
         return self._attempts.solver.questions
 
     def plan_computed(self, event: PlanComputed, now: float) -> None:
@@ -219,11 +219,18 @@ class Gangs:
     def due_s(self) -> float | None:
         if self._attempts.has_more:
             return 0.0
-        times = self._registry.due_s(), self._attempts.patience.due_s(), self.rooms.held.due_s()
+        times = (
+            self._registry.due_s(),
+            self._attempts.patience.due_s(),
+            self._attempts.solver.due_s(),
+            self.rooms.held.due_s(),
+        )
         return min((due_s for due_s in times if due_s is not None), default=None)
 
     def tend(self, now: float) -> list[Instruction]:
         self._attempts.patience.tend(now)
+        if self._attempts.solver.is_on:
+            self._attempts.solver.tend(now)
         self.rooms.tend(now)
         return self._registry.tend(now)
 

@@ -1,7 +1,7 @@
 """A profile: the opinions that decide where pods of one scheduler name go."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 
@@ -171,3 +171,8 @@ class Profile:
     def plugins(self) -> tuple[Plugin, ...]:
         picker = (self.picker,) if self.picker else ()
         return (*self.filters, *(score for score, _ in self.scores), *picker)
+
+
+def without_solver(profiles: Mapping[str, Profile]) -> dict[str, Profile]:
+    """For a look ahead, where no solver answers: no gang waits for it."""
+    return {name: replace(profile, solver=None) for name, profile in profiles.items()}

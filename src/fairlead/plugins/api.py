@@ -280,6 +280,11 @@ class DetailedGoal(Goal, Protocol):
         ...
 
 
+def counts_once(goal: Goal) -> bool:
+    """Whether pods that are placed together count it once for each of their nodes."""
+    return bool(getattr(goal, "once_per_node", False))
+
+
 AnyScore = Score | RelativeScore
 Plugin = Filter | AnyScore | Picker | Goal
 

@@ -17,7 +17,13 @@ from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.goals import GoalUnit
 from fairlead.model.pods import PodField, PodRequest
-from fairlead.plugins.api import HIGHEST_SCORE, Goal, pod_fields_of, pod_keys_of
+from fairlead.plugins.api import (
+    HIGHEST_SCORE,
+    Goal,
+    counts_once,
+    pod_fields_of,
+    pod_keys_of,
+)
 
 #: How far nodes of one level stay below those of the next.
 _NEARLY = 0.99
@@ -49,6 +55,19 @@ class GoalLevel:
         for goal, rate in self.goals:
             total += rate * goal.count(request, nodes)
         return total
+
+    def by_pod_and_node(self, request: PodRequest, nodes: Nodes) -> tuple[NodeScores, NodeScores]:
+        """What each such pod counts, and what all pods on a node together count once."""
+        rates = ((goal, rate if len(self.goals) > 1 else 1.0) for goal, rate in self.goals)
+        each, once = np.zeros(len(nodes)), np.zeros(len(nodes))
+        for goal, rate in rates:
+            (once if counts_once(goal) else each)[:] += rate * goal.count(request, nodes)
+        return each, once
+
+    @property
+    def counts_once(self) -> bool:
+        """Whether a part of it is counted once for a node."""
+        return any(counts_once(goal) for goal, _ in self.goals)
 
     def limit(self, best: float) -> float:
         return best * (1.0 + self.tolerance) + self.slack

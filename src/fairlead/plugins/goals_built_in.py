@@ -55,6 +55,7 @@ class UnusedCost:
 
     #: A node without GPUs is unused if less than this part of its cpu is requested.
     unused_below: float = 0.1
+    once_per_node: ClassVar[bool] = True
     name: ClassVar[str] = "UnusedCost"
     unit: ClassVar[GoalUnit] = GoalUnit.MONEY
     reads: ClassVar[Aspect] = _TAKEN | Aspect.FIGURES | Aspect.USAGE

@@ -490,6 +490,21 @@ class SchedulingQueue:
         self._leave(entry)
         self._back_off(entry, self._error_backoff, cause)
 
+    def hold_until(self, entry: Entry, until_s: float) -> None:
+        """One that was tried is tried again then, or when it is released."""
+        entry.attempts -= 1
+        entry.due_s = until_s
+        if entry.unit.is_ready:
+            self._back_off(entry, self._error_backoff, "")
+        else:  # a pod went while it was tried
+            self._gather_on(entry, _FAILED)
+
+    def release(self, entry: Entry, *, now: float) -> None:
+        """One that is held may be tried now."""
+        self._leave(entry)
+        entry.due_s = min(entry.due_s, now)
+        self._resume(entry, "", now)
+
     # -- pools -------------------------------------------------------------------------------
 
     def _resume(self, entry: Entry, cause: str, now: float) -> None:

@@ -61,6 +61,7 @@ class Solving:
 
     async def run(self) -> None:
         try:
+            await self._worker.warm()
             while True:
                 await self.answer_next()
                 await asyncio.sleep(_LOOK_EVERY_S)
@@ -84,12 +85,20 @@ class Solving:
 
 
 class Worker:
-    """The process, started when it is first needed."""
+    """The process, started before it is needed, and again when it has ended."""
 
     def __init__(self, command: tuple[str, ...]) -> None:
         self._command = command
         self._process: Process | None = None
         self._rests_until_s = 0.0
+
+    async def warm(self) -> None:
+        """So that the first gang does not wait for the start."""
+        try:
+            await self._started()
+        except (TimeoutError, OSError, ValueError) as error:
+            await self.end()
+            log.warning("solver failed", error=str(error) or "it did not start in time")
 
     async def ask(self, question: SolverQuestion) -> SolverAnswer:
         """Raises FairleadError."""
@@ -113,6 +122,7 @@ class Worker:
             async with asyncio.timeout(_START_S):
                 if await _line(self._process) != _READY:
                     raise ValueError("it did not start")
+            log.info("solver ready")
         return self._process
 
     async def end(self) -> None:

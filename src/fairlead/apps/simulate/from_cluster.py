@@ -13,6 +13,7 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError
 from fairlead.placement.prices import compute
+from fairlead.placement.profile import without_solver
 from fairlead.queue.retry_times import ONLY_ON_CHANGE
 from fairlead.sim.virtual.figures import figures_of
 from fairlead.sim.virtual.live_state import AssumedRunTimes, begin_with
@@ -76,7 +77,7 @@ def _engine(
     wall_s: float,
 ) -> Engine:
     engine = Engine(
-        planned.profiles,
+        without_solver(planned.profiles),
         order=order,
         topology=planned.topology,
         tenants=planned.tenants,

@@ -13,6 +13,7 @@ from fairlead.model.gpus import WHOLE
 from fairlead.model.pods import Pod
 from fairlead.placement.disruption_units import gpus_of_pod, lost_s
 from fairlead.placement.prices import compute
+from fairlead.placement.profile import without_solver
 from fairlead.queue.retry_times import ONLY_ON_CHANGE
 from fairlead.sim.virtual.jobs import JobRecord
 from fairlead.sim.virtual.live_state import AssumedRunTimes, RunLength, begin_with
@@ -93,7 +94,7 @@ def look_ahead(
 
 def _engine(events: Iterable[Event], planned: RunPlan, wall_s: float) -> Engine:
     engine = Engine(
-        planned.profiles,
+        without_solver(planned.profiles),
         topology=planned.topology,
         tenants=planned.tenants,
         reserves=True,

@@ -16,7 +16,7 @@ from fairlead.engine.engine import Engine
 from fairlead.model.errors import FairleadError
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
-from fairlead.placement.profile import Profile
+from fairlead.placement.profile import Profile, without_solver
 from fairlead.queue.retry_times import ONLY_ON_CHANGE
 from fairlead.sim.virtual.claims import VirtualClaims
 from fairlead.sim.virtual.jobs import JobRecord, SimJob, gpu_amount
@@ -40,7 +40,9 @@ class SimulationError(FairleadError):
 def simulated_cluster(profiles: Mapping[str, Profile], policy: SimPolicy) -> "VirtualCluster":
     """An empty cluster with an engine of its own, which orders jobs by the policy."""
     order = JobOrder(policy) if policy.orders else None
-    engine = Engine(profiles, order=order, retries=ONLY_ON_CHANGE, backfill=policy.backfill)
+    engine = Engine(
+        without_solver(profiles), order=order, retries=ONLY_ON_CHANGE, backfill=policy.backfill
+    )
     cluster = VirtualCluster(engine, policy)
     if order is not None:
         order.runs = cluster.runs_by_uid
