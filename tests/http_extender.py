@@ -1,6 +1,7 @@
 """An HTTP extender on the loopback address, in kube-scheduler's protocol, to be changed."""
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,8 +29,8 @@ def pod_of(asked: Asked) -> Any:
 class HttpExtender:
     """Accepts every node and gives no points, until it is changed."""
 
-    def __init__(self, port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}"
+    def __init__(self, port: int, scheme: str = "http") -> None:
+        self.url = f"{scheme}://127.0.0.1:{port}"
         self.filter: Callable[[Asked], Reply] = lambda asked: said({"NodeNames": names_of(asked)})
         self.prioritize: Callable[[Asked], Reply] = lambda _: said([])
         self.headers: dict[str, str] = {}
@@ -76,9 +77,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def extending() -> Iterator[HttpExtender]:
+def extending(tls: ssl.SSLContext | None = None) -> Iterator[HttpExtender]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.extender = extender = HttpExtender(server.server_address[1])  # type: ignore[attr-defined]
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]  # refused handshakes
+    scheme = "https" if tls else "http"
+    server.extender = extender = HttpExtender(server.server_address[1], scheme)  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:

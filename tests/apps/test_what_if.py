@@ -305,3 +305,20 @@ def test_a_reservation_counts() -> None:
     long = ask(shown, work=workload_of([a_job(4)], ManifestDefaults()))
     unit = long.after.units["default/train-0"]
     assert unit.start_s == pytest.approx(7200.0, abs=60.0)
+
+
+def test_extenders_that_are_not_asked_are_named(tmp_path: Path) -> None:
+    """What they will say is not known, so the answer says that it is without them."""
+    file = tmp_path / "config.yaml"
+    concerned, other = "http://127.0.0.1:9/all", "http://127.0.0.1:9/dongles"
+    file.write_text(f"""
+extenders:
+  - {{urlPrefix: {concerned}, filterVerb: filter}}
+  - {{urlPrefix: {other}, filterVerb: filter, managedResources: [{{name: example.com/dongle}}]}}
+profiles: [{{schedulerName: gpu-scheduler}}]
+""")
+    options = WhatIfOptions(RunOptions(config=file))
+    answer = answered(options, plan(options.run), two_nodes(), NOTHING, "default")
+    assert answer.not_asked == (concerned,)
+    assert f"the extender {concerned} was not asked" in text(answer)
+    assert what_if_view.as_json(answer)["extendersNotAsked"] == [concerned]

@@ -8,7 +8,6 @@ from fairlead.engine.events import ExtendersAnswered, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import AnnounceFailure, AskExtenders, Bind
 from fairlead.model.http_extenders import ExtenderAnswer, ExtenderTerms
 from fairlead.model.pods import Pod
-from gang_world import a_gang
 
 URL = "http://x"
 
@@ -160,22 +159,6 @@ def test_no_pod_is_evicted_from_a_node_that_only_an_extender_refuses() -> None:
     attempt = answer(engine, pod, refused={"a": "no"})
     (failure,) = attempt.instructions
     assert isinstance(failure, AnnounceFailure)
-
-
-def test_a_gang_that_an_extender_would_have_to_allow_is_refused_with_a_reason() -> None:
-    engine = an_engine(ExtenderTerms(URL))
-    made = [i for pod in a_gang("g", 2, gpus=0) for i in engine.handle(PodSeen(pod), now=0.0)]
-    made += engine.tend(now=30.0)
-    failures = [each.message for each in made if isinstance(each, AnnounceFailure)]
-    assert [text for text in failures if "asked about single pods, not about gangs" in text]
-    assert engine.decide(now=60.0) is None
-
-
-def test_a_gang_is_placed_without_an_ignorable_extender() -> None:
-    engine = an_engine(ExtenderTerms(URL, ignorable=True))
-    for pod in a_gang("g", 2, gpus=0):
-        engine.handle(PodSeen(pod), now=0.0)
-    assert not [i for i in tried(engine, now=30.0).instructions if isinstance(i, AskExtenders)]
 
 
 def test_pods_that_wait_for_their_question_are_all_tried_when_answers_come_together() -> None:

@@ -21,7 +21,7 @@ from fairlead.cluster.device_claims import ClaimWrite
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.eviction_rule import EvictionRule
 from fairlead.cluster.extended_claims import UnknownNodes, as_bound, gets_devices, without_gpus
-from fairlead.cluster.extended_rows import ExtendedRows
+from fairlead.cluster.extended_rows import ExtendedMembers, ExtendedRows
 from fairlead.cluster.gang_units import GangUnits
 from fairlead.cluster.gpu_services import GpuServices
 from fairlead.cluster.holdings import Holding, granted, holds_the_same
@@ -100,6 +100,7 @@ class Cluster:
         self.planned_places = NO_PLACES
         #: What HTTP extenders say of the nodes for the pod that is being placed.
         self.extended: ExtendedRows | None = None
+        self.extended_members: ExtendedMembers | None = None
         #: Gangs whose members are evicted together.
         self.gangs = GangUnits()
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fairlead.cluster.arrays import NodeMask, NodeScores
+from fairlead.model.pods import PodRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +17,12 @@ class ExtendedRows:
     reasons: Mapping[int, str] = field(default_factory=dict)
     #: Rows where evicting pods would not help.
     unresolvable: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedMembers:
+    """The same for the pods of the gang that is being placed."""
+
+    by_uid: Mapping[str, ExtendedRows]
+    #: Where all of its pods with such a request may go.
+    by_request: Mapping[PodRequest, NodeMask]

@@ -195,7 +195,7 @@ class Engine:
         parts = self._parts
         if parts.gangs.has_more:
             ready = parts.gangs.ready_entry
-            return self._try(ready, now) if ready else parts.gangs.go_on(now)
+            return self._try(ready, now) if ready else self._go_on(now)
         if self.queues.is_active:
             self.queues.advance(now, now + self.wall_offset_s)
             self.queues.settle()
@@ -208,7 +208,7 @@ class Engine:
         if parts.extended.changed:
             parts.extended.go_on(now)
         parts.requeuer.wake(now)
-        entry = parts.extending.next_ready() if parts.extending else None
+        entry = parts.extending.next_ready(now) if parts.extending else None
         entry = entry or self.queue.pop(now=now)
         if self.plans.is_enabled and self.plans.lead(entry, now) and entry is None:
             parts.requeuer.wake(now)
@@ -223,6 +223,14 @@ class Engine:
         if self.cluster.reservations.unweighed:
             reserving.weigh(self.cluster)
         return self._try(entry, now)
+
+    def _go_on(self, now: float) -> Attempt:
+        """The next slice of a large gang."""
+        try:
+            return self._parts.gangs.go_on(now)
+        finally:
+            if self._parts.extending:
+                self._parts.extending.end()
 
     def _try(self, entry: Entry, now: float) -> Attempt:
         try:

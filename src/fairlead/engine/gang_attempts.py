@@ -17,6 +17,7 @@ from fairlead.engine.backfill.attempts import LimitedAttempts
 from fairlead.engine.backfill.limits import Limit
 from fairlead.engine.binds import Binds
 from fairlead.engine.gang_binding import GangBinding
+from fairlead.engine.gang_extenders import GangExtenders
 from fairlead.engine.gang_flights import GangFlight
 from fairlead.engine.gang_messages import too_large_message, too_many_requests_message
 from fairlead.engine.gang_outlook import GangOutlook, outlook
@@ -40,6 +41,10 @@ from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaRefusal
 from fairlead.queue.units import Gang
+
+#: Pods of a gang that is tried once before extenders are asked about it.
+_MOST_TRIED = 200
+
 
 class GangAttempts:
     """Tries gangs. Their members are followed by `binding`."""
@@ -69,6 +74,8 @@ class GangAttempts:
         )
         self.refusals = GangRefusals(cluster, queue, requeuer, parts, self._search, self.rooms)
         self.binding = GangBinding(cluster, queue, in_flight, binds)
+        #: HTTP extenders that are asked about pods of gangs; None if there are none.
+        self.extenders: GangExtenders | None = None
         #: How gangs are placed that must leave room for planned starts, and what the gang must
         #: leave free that is being tried.
         self.limited: LimitedAttempts | None = None
@@ -93,6 +100,8 @@ class GangAttempts:
 
     def go_on(self, now: float) -> Attempt:
         """The next slice."""
+        if self.extenders is not None:
+            self.extenders.resume()
         if self.refusals.has_more:
             return self.refusals.go_on()
         if self._filling:
@@ -107,7 +116,11 @@ class GangAttempts:
         """`limit`: what the gang must leave free for planned starts."""
         gang = gang_of(entry)
         self._limit = limit
+        if self.extenders is not None:
+            self.extenders.begin(entry, gang)
         if self.rooms.held and (hold := self.rooms.held.get(gang.key)):
+            if asked := self._ask_extenders(entry, gang, hold.nodes, now):
+                return asked
             with self._limited():
                 tried = self._attempt_held(entry, gang, hold, now)
             if tried is not None:
@@ -122,11 +135,36 @@ class GangAttempts:
         if len(requests) > gang_views.MOST_REQUESTS:
             message = too_many_requests_message(gang, len(requests), gang_views.MOST_REQUESTS)
             return self.refusals.park(entry, INVALID_POD, message, NOTHING, now)
+        if asked := self._ask_extenders(entry, gang, {}, now):
+            return asked
         if not self._views.are_needed(gang, len(requests)):
             return self._attempt_now(entry, gang, len(requests), None, now)
         self._views.begin(entry, gang, requests)
         looked = self._look_on(entry)
         return self.attempt_ready(entry, now, limit) if self._views.are_made else looked
+
+    def _ask_extenders(
+        self, entry: Entry, gang: Gang, held: Mapping[str, str], now: float
+    ) -> Attempt | None:
+        """What HTTP extenders are asked before the gang is tried, or that they failed."""
+        extenders = self.extenders
+        if extenders is None or not extenders.concern_it:
+            return None
+        try:
+            if not (held or extenders.are_asked or self._may_fit(entry, gang)):
+                return None
+            made = extenders.ask(entry, held)
+        except PluginFault as error:
+            return self.refusals.fault(entry, gang, str(error), now)
+        if made is not None:
+            return Attempt(gang, Outcome.UNFINISHED, made)
+        if extenders.error:
+            return self.refusals.fault(entry, gang, extenders.error, now)
+        return None
+
+    def _may_fit(self, entry: Entry, gang: Gang) -> bool:
+        """Extenders are not asked about a gang that has no room anyway."""
+        return len(gang.pods) > _MOST_TRIED or self._tried(entry, gang).succeeded
 
     def _look_on(self, entry: Entry) -> Attempt:
         """Makes some views of the gang."""
@@ -140,6 +178,8 @@ class GangAttempts:
 
     def attempt_ready(self, entry: Entry, now: float, limit: Limit | None = None) -> Attempt:
         self._limit = limit
+        if self.extenders is not None:
+            self.extenders.resume()
         requests, room, gang = self._views.count, self._views.end(), gang_of(entry)
         if not gang.is_ready:  # pods have left meanwhile
             self._queue.finish(entry, now=now)
@@ -173,12 +213,19 @@ class GangAttempts:
         if self._limit is not None and filling.delays:
             return self.refusals.hold_back(entry, gang, self._limit.refusal, now)
         if not filling.succeeded:
-            with self._limited():
-                return self.refusals.refuse(entry, filling, now)
+            return self._refuse(entry, filling, now)
         flight = GangFlight(entry)
         self._take_off(flight, filling.placed)
         attempt = self._decided(flight, now)
         return attempt._replace(spans=filling.spans) if filling.spans else attempt
+
+    def _refuse(self, entry: Entry, filling: Filling, now: float) -> Attempt:
+        """After extenders were asked about all nodes that fit."""
+        extenders = self.extenders
+        if extenders and extenders.are_asked and (made := extenders.ask_more(entry)):
+            return Attempt(filling.gang, Outcome.UNFINISHED, made)
+        with self._limited():
+            return self.refusals.refuse(entry, filling, now)
 
     def _wait(self, entry: Entry, gang: Gang, filling: Filling, now: float) -> QuotaRefusal | None:
         """Why it waits although it could have these nodes, if it prefers others."""
@@ -272,7 +319,7 @@ class GangAttempts:
             self._planning = entry, planning
             return Attempt(gang, Outcome.UNFINISHED, ())
         if filling.topology:
-            return self.refusals.refuse(entry, filling, now)
+            return self._refuse(entry, filling, now)
         self._filling = GangFlight(entry), filling, planning  # in the next turn
         return Attempt(gang, Outcome.UNFINISHED, ())
 
@@ -318,7 +365,7 @@ class GangAttempts:
         if planning is not None and planning.learn(filling):
             self._planning = flight.entry, planning
             return Attempt(flight.gang, Outcome.UNFINISHED, ())
-        return self.refusals.refuse(flight.entry, filling, now)
+        return self._refuse(flight.entry, filling, now)
 
     def _take_off(self, flight: GangFlight, members: Iterable[MemberPlacement]) -> None:
         self.binding.flights[flight.gang.key] = flight

@@ -229,21 +229,20 @@ class GangTrials:
         within = filling.within.get(pod.uid) if filling.within else None
         if pod.request.capacity is not None:
             within = self._within_spot_share(filling, pod.request.capacity.spot_share, within)
-        if filling.refused or filling.put_off_pods:
-            kind = placement.request(pod), id(within)
-            if filling.is_known(pod, kind):
-                return False
+        kind = placement.request(pod), self._limits(pod, within)
+        if (filling.refused or filling.put_off_pods) and filling.is_known(pod, kind):
+            return False
         if beyond := self._beyond_quota(pod):
             filling.miss(pod, beyond)
             return False
         if pod.request.gpu_request is not None:
             self._cluster.work.pods += _PART_WORK
-        verdict = placement.place(pod, within, evicts=False)
+        verdict = self._place(placement, pod, within)
         if isinstance(verdict, Refused):
             if self._cluster.counted is not None and (beyond := self._beyond_quota(pod, verdict)):
                 filling.miss(pod, beyond)
                 return False
-            filling.refuse(pod, (placement.request(pod), id(within)), verdict)
+            filling.refuse(pod, kind, verdict)
             return False
         if beyond := self._beyond_quota(pod, verdict):
             other = self._other_models(pod, beyond, within) if self._other_models else beyond
@@ -260,6 +259,23 @@ class GangTrials:
         if filling.on_spot >= 0:
             filling.on_spot += self._is_spot(pod.uid)
         return True
+
+    def _limits(self, pod: Pod, within: NodeMask | None) -> int:
+        """The same for members that are limited to the same rows."""
+        members = self._cluster.extended_members
+        if members is None or pod.uid not in members.by_uid:
+            return id(within)
+        return hash((id(within), pod.uid))
+
+    def _place(self, placement: Placement, pod: Pod, within: NodeMask | None) -> Placed | Refused:
+        """With what HTTP extenders say about the member."""
+        if (members := self._cluster.extended_members) is None:
+            return placement.place(pod, within, evicts=False)
+        self._cluster.extended = members.by_uid.get(pod.uid)
+        try:
+            return placement.place(pod, within, evicts=False)
+        finally:
+            self._cluster.extended = None
 
     def _within_spot_share(
         self, filling: Filling, share: float | None, within: NodeMask | None

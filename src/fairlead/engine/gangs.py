@@ -14,6 +14,7 @@ from fairlead.engine.compute_domains import keep_in_clique
 from fairlead.engine.events import PlanComputed
 from fairlead.engine.gang_admission import AdmissionQuota, GangAdmissions
 from fairlead.engine.gang_attempts import GangAttempts
+from fairlead.engine.gang_extenders import GangExtenders
 from fairlead.engine.gang_moves import GangMoves
 from fairlead.engine.gang_outlook import GangOutlook
 from fairlead.engine.gang_parts import GangParts
@@ -69,6 +70,10 @@ class Gangs:
     def leave_room(self, limited: LimitedAttempts) -> None:
         """How gangs are placed that must leave room for planned starts."""
         self._attempts.limited = limited
+
+    def ask(self, extenders: GangExtenders) -> None:
+        """HTTP extenders are asked about pods of gangs."""
+        self._attempts.extenders = extenders
 
     # -- what the API server shows -----------------------------------------------------------
 

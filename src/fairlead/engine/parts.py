@@ -20,6 +20,7 @@ from fairlead.engine.evictions import Evictions
 from fairlead.engine.extended_resources import ExtendedResources
 from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.engine.extender_stage import ExtenderStage
+from fairlead.engine.gang_extenders import GangExtenders
 from fairlead.engine.gangs import Gangs
 from fairlead.engine.held_gpus import HeldGpus, HeldKind
 from fairlead.engine.in_flight import InFlight
@@ -156,6 +157,8 @@ class Parts:
             self.queues.admissions,
             self.utc_s,
         )
+        if self.extending is not None:
+            self.gangs.ask(GangExtenders(self.cluster, self.placements, self.extending))
         #: Pods that are not tried before their resource claims can be used.
         self.claim_gates = ClaimGates(self.cluster, self.queue, self.put)
         self.extended = ExtendedResources(self.cluster, self.queue, self.put)

@@ -96,8 +96,6 @@ class SeenPods:
             self._cluster.nominations.drop(pod.uid)
 
     def _see_pending(self, pod: Pod, now: float) -> list[Instruction]:
-        if self._parts.extending and pod.gang:
-            pod = self._parts.extending.checked(pod)
         if pod.request.claims:
             pod = self._claim_gates.gated(pod)
         entry = self._queue.get(pod.uid)

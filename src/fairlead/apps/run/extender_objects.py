@@ -21,6 +21,7 @@ _NODES = "/api/v1/nodes"
 
 class _Metadata(msgspec.Struct):
     name: str = ""
+    uid: str = ""
 
 
 class _Named(msgspec.Struct):
@@ -48,8 +49,12 @@ class ExtenderObjects:
         self._reading = asyncio.Lock()
 
     async def pod(self, pod: Pod) -> bytes:
-        """As the API server has it now. Raises ExtenderFault."""
-        return (await self._get(pod_path(pod.namespace, pod.name))).body
+        """As the API server has it now. Raises ExtenderFault, also if another has its name now."""
+        path = pod_path(pod.namespace, pod.name)
+        body = (await self._get(path)).body
+        if _named.decode(body).metadata.uid != pod.uid:
+            raise ExtenderFault(f"GET {path}: the pod was deleted, and another has its name now")
+        return body
 
     async def nodes(self, names: Iterable[str]) -> Mapping[str, bytes]:
         """Those of the nodes that there are, not older than a few seconds. Raises ExtenderFault."""

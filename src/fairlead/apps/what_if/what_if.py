@@ -25,7 +25,7 @@ from fairlead.apps.what_if.outlook import (
     unit_name,
 )
 from fairlead.apps.what_if.workload import ManifestDefaults, ManifestPods, read_workload
-from fairlead.engine.events import Event
+from fairlead.engine.events import Event, PodSeen
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.model.backfill import BackfillMode
@@ -62,6 +62,8 @@ class WhatIfAnswer:
     nodes: int
     #: Why what the scheduler has learned about run times is not known; empty: it is.
     not_learned: str = ""
+    #: HTTP extenders that a scheduler would ask about pods that wait, and that were not asked.
+    not_asked: tuple[str, ...] = ()
 
     @property
     def starts(self) -> bool:
@@ -130,7 +132,16 @@ def answered(
         wall_s,
         time.perf_counter() - began,
         sum(type(event).__name__ == "NodeSeen" for event in changed),
+        not_asked=_not_asked(planned, changed),
     )
+
+
+def _not_asked(planned: RunPlan, events: Iterable[Event]) -> tuple[str, ...]:
+    """What an extender says about the future is not known."""
+    seen = (event.pod for event in events if isinstance(event, PodSeen))
+    waiting = [pod for pod in seen if not pod.node and pod.scheduler in planned.profiles]
+    terms = (each.terms for each in planned.extenders)
+    return tuple(each.name for each in terms if any(map(each.concerns, waiting)))
 
 
 async def _workload(

@@ -34,6 +34,7 @@ def as_json(answer: WhatIfAnswer) -> dict[str, Any]:
         "summary": _summary(answer),
         "teams": [_team_json(team, cost) for team, cost in _costs(answer).items()],
         "notLearned": answer.not_learned,
+        "extendersNotAsked": list(answer.not_asked),
         "leftOut": list(answer.left_out),
         "nodes": answer.nodes,
         "seconds": round(answer.took_s, 3),
@@ -133,6 +134,8 @@ def _lines(answer: WhatIfAnswer, everything: bool) -> Iterator[str]:
     if len(costs := _costs(answer)) > 1:
         yield from (line.plain.rstrip() for line in lines(_cost_columns(costs), None))
     yield from _summary_lines(answer)
+    for name in answer.not_asked:
+        yield f"the extender {name} was not asked: pods that it refuses start later, or elsewhere"
     if answer.not_learned:
         yield f"run times that the scheduler has learned are not known: {answer.not_learned}"
 
