@@ -52,7 +52,7 @@ format: setup ## put the code in shape
 	@$(VENV)/ruff format .
 	@$(VENV)/ruff check --fix .
 
-bench: setup ## engine, drain and shapes beside kube-scheduler, restart, failover, embedded server, cards (BENCH=large)
+bench: setup ## engine, drain and shapes beside kube-scheduler, restart, failover, embedded server, GPUs (BENCH=large)
 	@$(VENV)/python controlplane/build.py
 	@$(VENV)/python bench/engine.py --out bench/results/engine.json
 	@$(VENV)/python bench/start.py

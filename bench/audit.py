@@ -44,7 +44,7 @@ class Audit:
 
     def _check_kind(self, row: dict[str, str], node: str, gpus: tuple[str, ...]) -> None:
         if len(gpus) != int(row["num_gpu"]) or len(set(gpus)) != len(gpus):
-            raise Overdraft(f"{row['name']} asked {row['num_gpu']} cards and got {gpus}")
+            raise Overdraft(f"{row['name']} asked {row['num_gpu']} GPUs and got {gpus}")
         if any(gpu.rpartition("-")[0] != f"GPU-{node}" for gpu in gpus):
             raise Overdraft(f"{row['name']} is on {node} and got {gpus} of another node")
         wanted = set(filter(None, (row.get("gpu_spec") or "").split("|")))

@@ -108,7 +108,7 @@ def _named(kind: Body, number: int | str, **more: object) -> Pod:
 def measure(
     nodes: int, pods: list[Pod], kind: str, profile: cProfile.Profile | None
 ) -> dict[str, float | str]:
-    engine = a_cluster(nodes, listed="cards" in kind)
+    engine = a_cluster(nodes, listed="GPUs" in kind)
     for pod in pods:
         engine.handle(PodSeen(pod), now=0.0)
     cpu, wall = time.process_time(), time.perf_counter()
@@ -212,8 +212,8 @@ def main() -> None:
     profile = cProfile.Profile() if options.profile else None
     kinds = {str(shapes): simple_pods(options.pods, shapes) for shapes in options.shapes}
     if options.gpus:
-        kinds["1, cards"] = one_gpu_pods(options.pods, SCHEDULER)
-        kinds["openb, cards"] = openb_pods(options.pods, SCHEDULER)
+        kinds["1, GPUs"] = one_gpu_pods(options.pods, SCHEDULER)
+        kinds["openb, GPUs"] = openb_pods(options.pods, SCHEDULER)
     if options.mixed:
         kinds[f"{options.mixed} mixed"] = mixed_pods(options.pods, options.mixed)
     rows = []
@@ -243,7 +243,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--shapes", type=int, nargs="*", default=[1, 200])
     parser.add_argument("--mixed", type=int, default=200, help="kinds of mixed pods; 0 for none")
     parser.add_argument("--preempt", type=int, default=1000, help="pods that evict; 0 for none")
-    parser.add_argument("--no-cards", dest="gpus", action="store_false", help="no cards listed")
+    parser.add_argument("--no-gpus", dest="gpus", action="store_false", help="no GPUs listed")
     parser.add_argument("--profile", type=Path, help="write what cProfile saw")
     parser.add_argument("--out", type=Path)
     return parser.parse_args()

@@ -168,7 +168,7 @@ class Ours:
         start = time.thread_time()
         grant = choose(ask, self._cluster.columns.devices, 0, GpuPolicy.PACK)
         self.took_s.append(time.thread_time() - start)
-        assert grant is not None, "enough cards, and none to choose"
+        assert grant is not None, "enough GPUs, and none to choose"
         self._cluster.confirm(Pod("bench", f"p{number}", str(number), node="n", grant=grant))
         return tuple(int(use.uuid.removeprefix("GPU-")) for use in grant.uses)
 

@@ -170,7 +170,7 @@ class Ours:
         if not self._cluster.nodes.gpus.enough(ask)[0]:
             return False
         grant = choose(ask, self._cluster.columns.devices, 0, GpuPolicy.PACK)
-        assert grant is not None, "enough cards, and none to choose"
+        assert grant is not None, "enough GPUs, and none to choose"
         pod = Pod("bench", f"p{number}", str(number), node="n", grant=grant)
         self._cluster.confirm(pod)
         return True

@@ -80,7 +80,7 @@ class _AnyGpu:
     """… and a GPU by lot."""
 
     lots: np.random.Generator = field(hash=False)
-    name: ClassVar[str] = "AnyCard"
+    name: ClassVar[str] = "AnyGpu"
     reads: ClassVar[Aspect] = Aspect.PRESENCE
 
     def rate(self, request: PodRequest, nodes) -> np.ndarray:

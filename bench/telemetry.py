@@ -215,7 +215,7 @@ async def measure(nodes: int, kind: str, port: int, takes: int) -> dict[str, flo
     await _ended(reading)
     held_up = sorted(deciding.held_up_s)
     return {
-        "nodes": nodes, "cards": 8 * nodes, "kind": kind,
+        "nodes": nodes, "gpus": 8 * nodes, "kind": kind,
         "reader CPU s, least of takes": min(reader_s),
         "scheduler CPU s, least": min(ours_s),
         "CPU s a scrape, least": min(map(sum, zip(reader_s, ours_s, strict=True))),

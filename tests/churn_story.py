@@ -147,7 +147,7 @@ def a_node(number: int) -> Told:
         {"index": n, "uuid": f"GPU-{name}-{n}", "model": f"Model-{number}", "memoryMib": 81559}
         for n in range(2)
     ]
-    listed = json.dumps({"version": 1, "cards": gpus})
+    listed = json.dumps({"version": 2, "gpus": gpus})
     return "nodes", {
         "metadata": {
             "name": name, "uid": f"uid-{name}",

@@ -156,7 +156,7 @@ def audited(cluster: Cluster, name: str) -> dict[str, object]:
         "spare": sum(map(_is_unused, found.accounts)) - found.unknown,
         "pending": found.pending,
         "kinds": by_kind,
-        "cards": [
+        "gpus": [
             {
                 "there": account.gpu.healthy,
                 "model": account.gpu.model,
@@ -189,7 +189,7 @@ def told(cluster: Cluster, name: str) -> dict[str, object]:
         "spare": int(devices.spare[row]),
         "pending": int(devices.pending[row]),
         "kinds": {kind: int(n) for kind, n in enumerate(devices.kinds[row]) if n},
-        "cards": [
+        "gpus": [
             {
                 "there": bool(devices.there[row, slot]),
                 "model": models[int(devices.model[row, slot])],

@@ -82,7 +82,7 @@ def _audit(folder: Path):
     [
         ([("a", 0, "n0", ("GPU-n0-0",)), ("b", 0, "n0", ("GPU-n0-0",)),
           ("c", 4, "n0", ("GPU-n0-0",))], "thousandths more"),
-        ([("a", 0, "n0", ())], "asked 1 cards"),
+        ([("a", 0, "n0", ())], "asked 1 GPUs"),
         ([("a", 1, "n0", ("GPU-n0-0",))], "got a T4"),
         ([("a", 0, "n0", ("GPU-n1-0",))], "another node"),
         ([("a", 2, "n0", ()), ("a", 2, "n0", ())], "twice"),

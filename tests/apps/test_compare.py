@@ -27,7 +27,7 @@ def test_the_example_shows_that_profiles_differ() -> None:
     found = compare.compare(compare.read_scene(None))
     assert list(found["profiles"]) == list(profiles.NAMES)
     first = {name: places[0]["node"] for name, places in found["profiles"].items()}
-    assert first["alnair-cost-saving"] == "big-b", "where a card is in use"
+    assert first["alnair-cost-saving"] == "big-b", "where a GPU is in use"
     assert first["alnair-high-performance"] == "big-a", "where the most is free"
     assert first["gpu-aware-scheduler"] == "big-a", "an H100"
 

@@ -104,7 +104,7 @@ def test_profiles_start_from_a_built_in_and_change_what_is_named() -> None:
             "telemetry: {sources: [{kind: dcmg}]}",
             "did you mean 'dcgm'? use one of agent, dcgm, prometheus, alnair",
         ),
-        ("profiles: [{schedulerName: x, cards: pakc}]", "did you mean 'pack'? use one of pack, "),
+        ("profiles: [{schedulerName: x, gpus: pakc}]", "did you mean 'pack'? use one of pack, "),
         ("profiles: [{schedulerName: x, filters: {enable: []}}]", "did you mean 'enabled'?"),
         ("a: [", "this is not valid YAML"),
         (r'profiles: [{schedulerName: "\ud83d\udca5"}]', "is half a character"),

@@ -97,7 +97,7 @@ def test_no_line_is_wider_than_the_terminal(by, width):
 
 @pytest.mark.parametrize("height", [6, 7, 8])
 def test_no_picture_is_taller_than_the_terminal(height):
-    lines = picture(Selection("cards"), 80, height).splitlines()
+    lines = picture(Selection("gpus"), 80, height).splitlines()
     assert len(lines) == height
     assert "more lines" in lines[-1]
 
@@ -123,7 +123,7 @@ def test_on_a_narrow_terminal_advice_has_a_line_of_its_own_where_there_is_any():
 
 
 def test_gpus_say_who_has_what_of_them_and_what_is_not_known():
-    text = picture(Selection("cards"))
+    text = picture(Selection("gpus"))
     lines = {line.split()[0]: line for line in text.splitlines() if "/" in line.split(" ")[0]}
     assert lines["n1/0"].endswith("ml/train")
     assert "████░░░░  50%" in lines["n1/0"]
@@ -147,14 +147,14 @@ def test_gpus_say_who_has_what_of_them_and_what_is_not_known():
 def test_without_any_readings_it_says_where_they_could_come_from():
     blind = UsageReport(5.0, [gpu(**UNKNOWN)], [])
     assert "no GPU readings: use a scheduler with telemetry (--scheduler)" in picture(
-        Selection("cards"), report=blind
+        Selection("gpus"), report=blind
     )
     assert "nothing to show" in picture(Selection("pods"), report=blind)
 
 
 def test_what_a_source_did_wrong_is_shown():
     report = UsageReport(5.0, [gpu()], [], ["dcgm: n1 does not answer"])
-    assert "dcgm: n1 does not answer" in picture(Selection("cards"), report=report)
+    assert "dcgm: n1 does not answer" in picture(Selection("gpus"), report=report)
 
 
 @pytest.mark.parametrize(
@@ -166,10 +166,10 @@ def test_what_a_source_did_wrong_is_shown():
         (Selection(sort="idle"), ["notebook", "shared", "train"]),
         (Selection(namespace="ml"), ["train", "shared"]),
         (Selection(node="n2"), ["notebook"]),
-        (Selection("cards"), ["n1/0", "n2/0", "n2/1", "n3/0"]),
-        (Selection("cards", sort="power", node="n3"), ["n3/0"]),
-        (Selection("cards", namespace="web"), ["n2/1"]),
-        (Selection("cards", sort="wasted"), ["n1/0", "n2/0", "n2/1", "n3/0"]),
+        (Selection("gpus"), ["n1/0", "n2/0", "n2/1", "n3/0"]),
+        (Selection("gpus", sort="power", node="n3"), ["n3/0"]),
+        (Selection("gpus", namespace="web"), ["n2/1"]),
+        (Selection("gpus", sort="wasted"), ["n1/0", "n2/0", "n2/1", "n3/0"]),
         (Selection("nodes"), ["n1", "n2", "n3"]),
         (Selection("namespaces"), ["web", "ml"]),
         (Selection("owners"), ["web/Job/sweep", "ml/Job/sweep"]),
@@ -182,7 +182,7 @@ def test_rows_are_those_wished_for_in_the_order_wished_for(selection, expected):
 
 @pytest.mark.parametrize(
     ("by", "sort", "words"),
-    [("pots", "", "choose one of pods, cards"), ("nodes", "power", "sort nodes by name, used")],
+    [("pots", "", "choose one of pods, gpus"), ("nodes", "power", "sort nodes by name, used")],
 )
 def test_a_wish_that_cannot_be_is_refused_with_what_can(by, sort, words):
     with pytest.raises(ConfigError, match=words):
@@ -219,9 +219,9 @@ def test_what_keeps_shares_apart_is_a_column_where_there_are_shares() -> None:
     offers = [gpu(isolation="mps"), gpu(index=1, isolation="mig")]
 
     assert "ISOLATION" not in picture(Selection("pods"), report=whole)
-    assert "ISOLATION" not in picture(Selection("cards"), report=whole)
+    assert "ISOLATION" not in picture(Selection("gpus"), report=whole)
     pods = picture(Selection("pods"), report=UsageReport(7200.0, offers, shares)).splitlines()
-    gpus = picture(Selection("cards"), report=UsageReport(7200.0, offers, shares)).splitlines()
+    gpus = picture(Selection("gpus"), report=UsageReport(7200.0, offers, shares)).splitlines()
     for lines, name, isolation in (
         (pods, "/client", " mps "), (pods, "/other", " advisory "),
         (gpus, "n1/0", " mps "), (gpus, "n1/1", " mig "),

@@ -252,13 +252,13 @@ def test_fairlead_top_finds_the_scheduler_by_the_kubeconfig(start, environment, 
 
     def measured():
         done = subprocess.run(
-            [*COMMAND[:-1], "top", "-o", "json", "--by", "cards", "--kubeconfig", str(path)],
+            [*COMMAND[:-1], "top", "-o", "json", "--by", "gpus", "--kubeconfig", str(path)],
             env=environment, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         told = json.loads(done.stdout) if done.returncode == 0 else {"total": {"used": 0}}
         return told if told["total"]["used"] > 0 else None
 
-    gpus = until(measured, 90.0)["cards"]
+    gpus = until(measured, 90.0)["gpus"]
     assert len(gpus) == 80
     assert all(gpu["utilisation"] is not None for gpu in gpus)
     assert any(gpu["holders"] and gpu["utilisation"] > 0.3 for gpu in gpus)

@@ -75,7 +75,7 @@ def test_decisions_say_where_or_why():
 
 def test_a_refusal_stays_in_sight_while_somebody_waits():
     latest = tuple(Decision(9.0, f"p-{number}", bound=True, text="n1") for number in range(99))
-    waiting = Decision(1.0, "huge-1", bound=False, text="too few cards")
+    waiting = Decision(1.0, "huge-1", bound=False, text="too few GPUs")
     shown = lines(a_screen(decisions=(*latest, waiting), waiting=(waiting,)))
     assert "huge-1" in shown[-2]
 

@@ -179,7 +179,7 @@ def test_gpus_of_pods_that_nobody_told_us_about_are_counted() -> None:
     assert not enough(cluster, GpuRequest(2))
     give(cluster, "a", GpuUse("GPU-0", False, 500))
     assert enough(cluster, share(500))
-    assert not enough(cluster, share(600)), "the other card may be the one that is taken"
+    assert not enough(cluster, share(600)), "the other GPU may be the one that is taken"
 
 
 def test_a_claim_on_a_gpu_that_is_not_there_counts_as_one_that_is() -> None:
@@ -230,7 +230,7 @@ def test_slices_have_places() -> None:
     assert enough(cluster, ones)
     cluster.remove("a")
     assert enough(cluster, ask)
-    assert not enough(cluster, share(100)), "a card that is cut has no shares"
+    assert not enough(cluster, share(100)), "a GPU that is cut has no shares"
 
 
 def test_slices_are_cut_by_who_is_told_of_them() -> None:

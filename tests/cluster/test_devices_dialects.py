@@ -143,7 +143,7 @@ def test_the_pick_of_the_plugin_is_foreseen() -> None:
     assert gpu_for(cluster, alnair(6000)) == "GPU-0"
     assert gpu_for(cluster, alnair(6001)) == "GPU-1"
     give(cluster, "b", used("GPU-1", 10_000, dialect="alnair"))
-    assert not enough(cluster, alnair(6001)), "it would get a piece of each card"
+    assert not enough(cluster, alnair(6001)), "it would get a piece of each GPU"
 
 
 @pytest.mark.parametrize("theirs", [GpuUse("GPU-0"), GpuUse("GPU-0", False, 800, 1000)])
@@ -157,5 +157,5 @@ def test_a_pick_that_would_sell_a_gpu_twice_rules_the_node_out(theirs: GpuUse) -
 def test_the_plugin_looks_at_memory_alone() -> None:
     cluster = cluster_of(PICKS)
     give(cluster, "a", used("GPU-0", 1000, 800, "alnair"))
-    assert not enough(cluster, alnair(1000, 500)), "the first card has the memory, not the compute"
+    assert not enough(cluster, alnair(1000, 500)), "the first GPU has the memory, not the compute"
     assert gpu_for(cluster, alnair(16_000, 500)) == "GPU-1"

@@ -82,7 +82,7 @@ class Kubelet:
         gpus: Given = []
         for amount in _amounts(pod, self.plugin.resource):
             believed, found = self.plugin.allocate(amount, self.cluster.pods())
-            assert believed == name, f"the plugin gave the cards of {believed} to {name}"
+            assert believed == name, f"the plugin gave the GPUs of {believed} to {name}"
             gpus += found
         self.given[name] = gpus
         self.cluster.run(pod)
@@ -121,7 +121,7 @@ class Vgpu:
         at = next(n for n, section in enumerate(sections) if section)
         gpus = [gpu.split(",") for gpu in sections[at].split(":") if gpu]
         assert len(gpus) == amount, f"{amount} devices were asked for: {gpus}"
-        assert len({gpu[0] for gpu in gpus}) == amount, f"one card twice: {gpus}"
+        assert len({gpu[0] for gpu in gpus}) == amount, f"one GPU twice: {gpus}"
         sections[at] = ""
         left = ";".join(sections)
         self.cluster.annotate(pod, **{self.to_allocate: left})

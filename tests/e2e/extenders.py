@@ -98,7 +98,7 @@ def inventory(node: str, gpus: int, memory_mib: int = 16_000) -> dict[str, str]:
         {"uuid": f"GPU-{node}-{n}", "index": n, "model": "H100", "memoryMib": memory_mib}
         for n in range(gpus)
     ]
-    return {"fairlead.dev/inventory": json.dumps({"version": 1, "cards": listed})}
+    return {"fairlead.dev/inventory": json.dumps({"version": 2, "gpus": listed})}
 
 
 def complaints(plane: ControlPlane) -> list[str]:
@@ -115,5 +115,5 @@ def complaints(plane: ControlPlane) -> list[str]:
         told = books(node.inventory, grants)
         found += [f"{a.gpu.uuid}: {a.complaint()}" for a in told.accounts if a.complaint()]
         if told.accounts and told.unknown:
-            found.append(f"{node.name}: {told.unknown} cards of which nobody knows which")
+            found.append(f"{node.name}: {told.unknown} GPUs of which nobody knows which")
     return found

@@ -232,7 +232,7 @@ ROOM = {
     "room on the disk": Scene(
         SMALL, pod("", "ephemeral-storage=3Gi"), refused="1 Insufficient ephemeral-storage"
     ),
-    "a card too many": Scene(
+    "a GPU too many": Scene(
         SMALL, pod("", f"{GPU}=2"), refused=f"1 Insufficient {GPU}",
         there=(pod("", f"{GPU}=1", on="a"),),
     ),

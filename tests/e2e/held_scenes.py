@@ -62,7 +62,7 @@ def _listed(uuids: list[str], **more: Any) -> dict[str, Any]:
         {"uuid": uuid, "index": n, "model": "H100", "memoryMib": MIB, **more}
         for n, uuid in enumerate(uuids)
     ]
-    inventory = json.dumps({"version": 1, "cards": gpus})
+    inventory = json.dumps({"version": 2, "gpus": gpus})
     return {
         "annotations": {"fairlead.dev/inventory": inventory},
         "allocatable": {GPU: str(len(uuids))},

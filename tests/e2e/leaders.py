@@ -169,7 +169,7 @@ def inventory(node: str, gpus: int) -> dict[str, str]:
         {"uuid": f"GPU-{node}-{index}", "index": index, "model": "H100", "memoryMiB": 81559}
         for index in range(gpus)
     ]
-    return {"fairlead.dev/inventory": json.dumps({"cards": listed})}
+    return {"fairlead.dev/inventory": json.dumps({"gpus": listed})}
 
 
 def sold(plane: ControlPlane) -> Counter[str]:

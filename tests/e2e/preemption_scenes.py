@@ -102,7 +102,7 @@ SCENES = {
         "y",
         "a",
     ),
-    "who has the port, and not who has the cards": Scene(
+    "who has the port, and not who has the GPUs": Scene(
         FOUR, {"x": has(1, **WEB80), "y": has(3)}, wants(0, **WEB80), "x", "a"
     ),
     "whom it minds": Scene(

@@ -105,11 +105,11 @@ FIT = {
         {"a": node(room="pods=1")}, pod(), "Too many pods", then.room_changed("a", "pods=2"),
         there=(pod(on="a"),),
     ),
-    "a node takes more pods, but has no more cards": Turn(
+    "a node takes more pods, but has no more GPUs": Turn(
         {"a": node(room=f"pods=5 {GPU}=1")}, pod("", f"{GPU}=2"), GPU,
         then.room_changed("a", "pods=9"), QUIET,
     ),
-    "cards are found": Turn(
+    "GPUs are found": Turn(
         {"a": node()}, pod("", f"{GPU}=2"), GPU, then.room_changed("a", f"{GPU}=4")
     ),
     "a label changes": Turn(SMALL, HUGE, SHORT, then.node_labelled("a", "disk=ssd"), QUIET),

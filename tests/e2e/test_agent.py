@@ -111,7 +111,7 @@ class Machine:
         return json.loads(text) if text.startswith("{") else {}
 
     def health(self) -> list[str]:
-        return [gpu.get("health", "ok") for gpu in self.listed().get("cards", ())]
+        return [gpu.get("health", "ok") for gpu in self.listed().get("gpus", ())]
 
     def events(self, name: str) -> list[dict[str, Any]]:
         found = self.plane.api("GET", "/apis/events.k8s.io/v1/events")[1]["items"]
@@ -145,11 +145,11 @@ def a_bound_pod(
 
 
 def test_the_gpus_are_listed_once_and_put_right_at_the_start(machine: Machine) -> None:
-    machine.annotate('{"version": 1, "cards": []}')
+    machine.annotate('{"version": 2, "gpus": []}')
 
     with machine.agent() as agent:
         eventually(lambda: machine.health() == ["ok", "ok"])
-        assert [gpu["uuid"] for gpu in machine.listed()["cards"]] == machine.uuids
+        assert [gpu["uuid"] for gpu in machine.listed()["gpus"]] == machine.uuids
         version = machine.read()["metadata"]["resourceVersion"]
         machine.process(4711, 0, busy=77)
         eventually(lambda: agent.metric("fairlead_gpu_utilization_ratio", gpu="0") == 0.77)
@@ -298,7 +298,7 @@ def test_an_agent_that_starts_without_a_driver_calls_what_is_listed_sick(machine
 
     with machine.agent():
         eventually(lambda: all("cannot be read" in text for text in machine.health()))
-        assert [gpu["uuid"] for gpu in machine.listed()["cards"]] == machine.uuids
+        assert [gpu["uuid"] for gpu in machine.listed()["gpus"]] == machine.uuids
 
 
 def test_a_lost_gpu_is_listed_as_lost_and_comes_back(machine: Machine) -> None:
@@ -308,7 +308,7 @@ def test_a_lost_gpu_is_listed_as_lost_and_comes_back(machine: Machine) -> None:
             lost = driver.gpus.pop(0)
 
         eventually(lambda: [text[:4] for text in machine.health()] == ["ok", "lost"])
-        assert [gpu["uuid"] for gpu in machine.listed()["cards"]] == machine.uuids[::-1]
+        assert [gpu["uuid"] for gpu in machine.listed()["gpus"]] == machine.uuids[::-1]
 
         with machine.driver.open() as driver:
             driver.gpus.insert(0, lost)
@@ -346,7 +346,7 @@ def test_beside_a_device_plugin_it_says_so(machine: Machine) -> None:
     with machine.agent():
         eventually(lambda: machine.listed().get("plugin"))
     with machine.agent("--no-device-plugin"):
-        eventually(lambda: machine.listed().get("cards") and not machine.listed().get("plugin"))
+        eventually(lambda: machine.listed().get("gpus") and not machine.listed().get("plugin"))
 
 
 def a_started_pod(machine: Machine, pods: Pods, name: str) -> str:
@@ -406,13 +406,13 @@ async def test_what_somebody_edits_is_put_right(machine: Machine, rights: Path) 
 
     running = asyncio.create_task(publisher.run())
     try:
-        for edit in ('{"version": 1, "cards": []}', "nonsense", None):
-            await wait_for(lambda: machine.listed().get("cards"))
+        for edit in ('{"version": 2, "gpus": []}', "nonsense", None):
+            await wait_for(lambda: machine.listed().get("gpus"))
             machine.annotate(edit)
             before = publisher.writes
             await wait_for(lambda: publisher.writes > before)  # noqa: B023
         await wait_for(
-            lambda: machine.listed() == {"version": 1, "cards": [{"index": 0, "uuid": "GPU-a"}]}
+            lambda: machine.listed() == {"version": 2, "gpus": [{"index": 0, "uuid": "GPU-a"}]}
         )
     finally:
         running.cancel()

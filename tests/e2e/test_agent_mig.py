@@ -44,7 +44,7 @@ class Cut:
             return sorted((one.id, one.start, one.size, bool(one.computes)) for one in found)
 
     def gpu(self) -> dict[str, Any]:
-        return (self.machine.listed().get("cards") or [{}])[0]
+        return (self.machine.listed().get("gpus") or [{}])[0]
 
     def offered(self) -> dict[str, list[int]]:
         return {one["name"]: one["starts"] for one in self.gpu().get("slices", ())}

@@ -51,13 +51,13 @@ class Shared:
             yield running
 
     def gpu(self) -> dict[str, Any]:
-        return (self.machine.listed().get("cards") or [{}])[0]
+        return (self.machine.listed().get("gpus") or [{}])[0]
 
     def well(self) -> bool:
         return bool(self.gpu().get("mps") == 48)
 
     def capacities(self) -> list[int]:
-        return [gpu.get("mps", 0) for gpu in self.machine.listed().get("cards", ())]
+        return [gpu.get("mps", 0) for gpu in self.machine.listed().get("gpus", ())]
 
     def pid(self) -> int:
         file = self.mps / self.machine.uuids[0] / "daemon" / "nvidia-cuda-mps-control.pid"
@@ -94,7 +94,7 @@ def test_a_pod_that_forks_keeps_one_process_and_the_agent_leaves_nothing_behind(
     with shared.agent():
         eventually(shared.well)
         assert shared.mode() == EXCLUSIVE_PROCESS
-        assert "mps" not in shared.machine.listed()["cards"][1]
+        assert "mps" not in shared.machine.listed()["gpus"][1]
         pipe = shared.mps / shared.machine.uuids[0] / "pipe"
         assert [path.name for path in pipe.iterdir()] == ["control"]
         assert stat.S_ISSOCK((pipe / "control").stat().st_mode)

@@ -329,7 +329,7 @@ def test_a_pod_cannot_hide_in_a_group_of_kai(guarded: ControlPlane, victim: str)
 
 
 def test_the_scheduler_itself_works_as_ever(scheduler: ControlPlane) -> None:
-    gpus = '{"cards":[{"uuid":"GPU-1","index":0,"memoryMiB":81920}]}'
+    gpus = '{"gpus":[{"uuid":"GPU-1","index":0,"memoryMiB":81920}]}'
     scheduler.create_nodes(["gpu-1"], annotations={"fairlead.dev/inventory": gpus})
     pods = Pods(scheduler, "default")
     try:

@@ -28,7 +28,7 @@ def gpus(*uuids: str, **more: Any) -> list[dict[str, Any]]:
 
 
 def listed(found: Any) -> str:
-    return json.dumps({"version": 1, "cards": found})
+    return json.dumps({"version": 2, "gpus": found})
 
 
 ABSURD = {
@@ -173,7 +173,7 @@ def test_explain_tells_gpu_by_gpu(
     assert "  GPU-1: 0.4 of it free\n" in text
     data = subprocess.run([*command, "-o", "json"], capture_output=True, check=True).stdout
     (node,) = json.loads(data)["nodes"]
-    assert [(gpu["uuid"], gpu["free_share"]) for gpu in node["cards"]] == [
+    assert [(gpu["uuid"], gpu["free_share"]) for gpu in node["gpus"]] == [
         ("GPU-0", 0.3), ("GPU-1", 0.4),
     ]  # fmt: skip
 
@@ -197,4 +197,4 @@ def test_forged_assignments_cost_their_node_what_the_pod_asks_for(
         pods.wait_refused(name)
     assert set(sold(pods).values()) <= {500, 1000}
     ours = Counter(node for name, node in pods.nodes().items() if node and name not in left)
-    assert ours == dict.fromkeys(FORGED, 3), "a liar and two halves of the other card each"
+    assert ours == dict.fromkeys(FORGED, 3), "a liar and two halves of the other GPU each"

@@ -152,7 +152,7 @@ def _said(key: str, value: str | None = "x") -> dict[str, Any]:
 
 
 def test_it_may_say_what_gpus_its_own_node_has(guarded: ControlPlane, agent: SyncClient) -> None:
-    for value in ('{"version":1,"cards":[]}', "{}", None):
+    for value in ('{"version": 2, "gpus":[]}', "{}", None):
         status, answer = agent.api(
             "PATCH", _path("gpu-1"), _said(KEY, value), content_type=MERGE
         )  # fmt: skip
@@ -286,7 +286,7 @@ def test_its_pods_are_as_restricted_as_can_be(
 def test_mig_brings_its_rights_and_its_folder(charts: Helm) -> None:
     agent = {
         "enabled": True, "serviceAccount": {"name": "a"},
-        "mig": {"enabled": True, "cards": "GPU-1,GPU-2", "stateDir": "/srv/x"},
+        "mig": {"enabled": True, "gpus": "GPU-1,GPU-2", "stateDir": "/srv/x"},
     }  # fmt: skip
     found = by_name(charts.rendered({"agent": agent, "createNamespace": True}))
     spec = found["DaemonSet/fairlead-agent"]["spec"]["template"]["spec"]
@@ -307,7 +307,7 @@ def test_mig_brings_its_rights_and_its_folder(charts: Helm) -> None:
 
 
 def test_mps_brings_its_rights_and_its_folder_and_outlasts_an_upgrade(charts: Helm) -> None:
-    values = {"enabled": True, "mps": {"enabled": True, "cards": "GPU-1,GPU-2", "processes": 3}}
+    values = {"enabled": True, "mps": {"enabled": True, "gpus": "GPU-1,GPU-2", "processes": 3}}
     found = by_name(charts.rendered({"agent": values, "createNamespace": True}))
     daemons = found["DaemonSet/fairlead-agent"]["spec"]
     spec = daemons["template"]["spec"]

@@ -114,7 +114,7 @@ def test_a_switch_of_the_agent_takes_its_objects_away(charts: Helm, value: str) 
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({"agent": {"mig": {"cards": "0,1"}}}, "at '/agent/mig/cards'"),
+        ({"agent": {"mig": {"gpus": "0,1"}}}, "at '/agent/mig/gpus'"),
         ({"replicas": 3}, "additional properties 'replicas' not allowed"),
         ({"webhook": {"failure": "Fail"}}, "at '/webhook': additional properties 'failure'"),
         ({"webhook": {"failurePolicy": "fail"}}, "at '/webhook/failurePolicy': value must be one"),
@@ -195,8 +195,8 @@ def test_configuration_and_files_reach_both_programs(charts: Helm) -> None:
         ("fairlead", {}, "fairlead"),
         ("my-fairlead", {}, "my-fairlead"),
         ("gpus", {}, "gpus-fairlead"),
-        ("gpus", {"nameOverride": "cards"}, "gpus-cards"),
-        ("gpus", {"fullnameOverride": "cards"}, "cards"),
+        ("gpus", {"nameOverride": "devices"}, "gpus-devices"),
+        ("gpus", {"fullnameOverride": "devices"}, "devices"),
     ],
 )
 def test_all_names_hang_together(

@@ -83,7 +83,7 @@ def test_parts_of_gpus_are_given_to_the_very_pods_they_were_meant_for(
         create(pods, pod, half)
     eventually(lambda: len(machine.admit()) == 4, what="four halves admitted")
     unit = next(iter(machine.used().values()))
-    assert list(machine.used().values()) == [unit, unit], "two on each card"
+    assert list(machine.used().values()) == [unit, unit], "two on each GPU"
     (left,) = set(everybody) - machine.admit()
     create(pods, "late", half)
     refused = pods.wait_refused("late")["message"]

@@ -30,7 +30,7 @@ LARGE_AND_SMALL = {"gpu-a": gpus(8), "gpu-b": gpus(4)}
 
 GPU = {"model": "NVIDIA A10", "memoryMib": 23028}
 TWO_GPUS = [{"index": n, "uuid": f"GPU-a{n}", **GPU} for n in range(2)]
-TWO_A10 = {"fairlead.dev/inventory": json.dumps({"version": 1, "cards": TWO_GPUS})}
+TWO_A10 = {"fairlead.dev/inventory": json.dumps({"version": 2, "gpus": TWO_GPUS})}
 
 
 H200 = {"index": 0, "model": "NVIDIA H200", "memoryMib": 143771}
@@ -42,7 +42,7 @@ SLICES = [
 SLICED = {"uuid": "GPU-a0", **H200, "mig": True, "slices": SLICES, "cut": "free", "slots": 8}
 LIMITED = {"uuid": "GPU-b0", **H200, "mps": 48}
 ISOLATING = {
-    name: {"fairlead.dev/inventory": json.dumps({"version": 1, "cards": [gpu]})}
+    name: {"fairlead.dev/inventory": json.dumps({"version": 2, "gpus": [gpu]})}
     for name, gpu in (("gpu-a", SLICED), ("gpu-b", LIMITED))
 }
 

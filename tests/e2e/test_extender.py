@@ -140,7 +140,7 @@ def test_who_makes_room_is_who_has_the_right_gpu(
         {"uuid": "GPU-m0", "index": 0, "model": "H100", "memoryMib": 80_000},
         {"uuid": "GPU-m1", "index": 1, "model": "A100", "memoryMib": 80_000},
     ]
-    told = {"fairlead.dev/inventory": json.dumps({"version": 1, "cards": gpus})}
+    told = {"fairlead.dev/inventory": json.dumps({"version": 2, "gpus": gpus})}
     create_nodes(["m"], annotations=told, allocatable={"nvidia.com/gpu": "2"})
 
     def one_gpu(name: str, priority: str, model: str) -> None:
@@ -168,14 +168,14 @@ def test_pods_without_gpus_are_bound_while_the_extender_is_away(
         ask(pods, "ignores-it")
         pods.wait_bound("ignores-it")
     with kube_scheduler(control_plane, nobody):
-        ask(pods, "needs-cards", {"nvidia.com/gpu": 1})
+        ask(pods, "needs-gpus", {"nvidia.com/gpu": 1})
         ask(pods, "asks-nobody")
         pods.wait_bound("asks-nobody")
-        eventually(lambda: pods.events("needs-cards", "FailedScheduling"))
-        assert pods.node("needs-cards") == ""
+        eventually(lambda: pods.events("needs-gpus", "FailedScheduling"))
+        assert pods.node("needs-gpus") == ""
     with advised(control_plane):
-        pods.wait_bound("needs-cards")
-        assert gpus_of(pods, "needs-cards") == ["GPU-i-0"]
+        pods.wait_bound("needs-gpus")
+        assert gpus_of(pods, "needs-gpus") == ["GPU-i-0"]
 
 
 def test_pods_without_gpus_are_bound_as_they_are(

@@ -36,7 +36,7 @@ def audit(pods: Pods) -> Counter[str]:
             for container in pod["spec"]["containers"]:
                 limits = container.get("resources", {}).get("limits", {})
                 taken[pod["spec"]["nodeName"]] += int(limits.get("nvidia.com/gpu", 0))
-    assert not {node: n for node, n in taken.items() if n > GPUS}, "a card was given twice"
+    assert not {node: n for node, n in taken.items() if n > GPUS}, "a GPU was given twice"
     return taken
 
 

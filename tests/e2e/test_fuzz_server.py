@@ -80,7 +80,7 @@ class Fuzzed:
             for pod in found
             if pod["spec"].get("nodeName") and pod["metadata"]["uid"] not in self.others
         ]
-        listed = [pod for pod in bound if pod["spec"]["nodeName"].startswith("cards-")]
+        listed = [pod for pod in bound if pod["spec"]["nodeName"].startswith("gpus-")]
         assert given_twice(listed, GPU_MIB) == [], f"batch {batch}"
         taken: Counter[str] = Counter()
         for pod in bound:
@@ -105,7 +105,7 @@ async def fuzzed(
 ) -> AsyncIterator[Fuzzed]:
     labels = {"disk": "ssd", "zone": "z1"}
     create_nodes(["sane-0", "sane-1"], allocatable={_GPU: str(_GPUS)}, labels=labels)
-    create_nodes(["cards-0"], annotations={"fairlead.dev/inventory": GPUS}, labels=labels)
+    create_nodes(["gpus-0"], annotations={"fairlead.dev/inventory": GPUS}, labels=labels)
     async with scheduling(control_plane, verify_every_s=5.0) as (_, scheduler):
         yield Fuzzed(control_plane, scheduler, pods)
 

@@ -63,8 +63,8 @@ sources = st.sampled_from([
     {"fieldRef": {"fieldPath": "metadata.annotations['fairlead.dev/gpus']"}},
     SHOWN,
     {"fieldRef": {"fieldPath": "metadata.annotations['mine']"}},
-    {"configMapKeyRef": {"name": "cards", "key": "all"}},
-    {"secretKeyRef": {"name": "cards", "key": "all", "optional": True}},
+    {"configMapKeyRef": {"name": "gpus", "key": "all"}},
+    {"secretKeyRef": {"name": "gpus", "key": "all", "optional": True}},
     {"resourceFieldRef": {"resource": "limits.cpu"}},
 ])  # fmt: skip
 names = st.sampled_from([
@@ -119,7 +119,7 @@ def containers(draw: st.DrawFn, least: int, prefix: str) -> list[Json]:
         if draw(st.booleans()):
             one["env"] = draw(st.lists(variables, max_size=6))
         if draw(st.booleans()):
-            one["envFrom"] = [{"configMapRef": {"name": "cards"}}]
+            one["envFrom"] = [{"configMapRef": {"name": "gpus"}}]
         found.append(one)
     return found
 

@@ -30,7 +30,7 @@ def gpus(node: str, clients: int, count: int = 1) -> dict[str, str]:
         {"uuid": f"GPU-{node}-{n}", "index": n, "model": "H200", "memoryMib": 16_000, **offer}
         for n in range(count)
     ]
-    return {INVENTORY: json.dumps({"version": 1, "cards": listed})}
+    return {INVENTORY: json.dumps({"version": 2, "gpus": listed})}
 
 
 def offer(plane: ControlPlane, node: str, clients: int) -> None:

@@ -13,8 +13,8 @@ pytestmark = pytest.mark.server
 
 SHARE = "fairlead.dev/gpu-share"
 GPUS = json.dumps({
-    "version": 1,
-    "cards": [{"uuid": "GPU-0", "index": 0, "model": "H100", "memoryMib": 16_000}],
+    "version": 2,
+    "gpus": [{"uuid": "GPU-0", "index": 0, "model": "H100", "memoryMib": 16_000}],
 })  # fmt: skip
 
 

@@ -21,7 +21,7 @@ def listed(**more: Any) -> dict[str, Any]:
         {"uuid": uuid, "index": n, "model": "H100", "memoryMib": MIB, **more}
         for n, uuid in enumerate(UUIDS)
     ]
-    text = json.dumps({"version": 1, "cards": gpus})
+    text = json.dumps({"version": 2, "gpus": gpus})
     return {"annotations": {"fairlead.dev/inventory": text}, "allocatable": {GPU: "64"}}
 
 

@@ -40,8 +40,8 @@ def names(*lists: list[str]) -> dict[str, Any]:
 
 SCENES = {
     "no nodes at all": Scene({}, {"gpus": 1}),
-    "more cards than any node has": Scene({"a": gpus(4), "b": gpus(8)}, {"gpus": 9}),
-    "all cards taken": Scene({"a": gpus(2)}, {"gpus": 1}, there=[{"gpus": 2, "nodeName": "a"}]),
+    "more GPUs than any node has": Scene({"a": gpus(4), "b": gpus(8)}, {"gpus": 9}),
+    "all GPUs taken": Scene({"a": gpus(2)}, {"gpus": 1}, there=[{"gpus": 2, "nodeName": "a"}]),
     "taken on one node, too small on the other": Scene(
         {"a": gpus(2), "b": gpus(1)}, {"gpus": 2}, there=[{"gpus": 1, "nodeName": "a"}]
     ),

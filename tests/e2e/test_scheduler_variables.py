@@ -49,7 +49,7 @@ def test_a_pod_without_the_variables_of_mps_is_not_placed(
 ) -> None:
     """Without them no limit would hold."""
     gpu = {"uuid": "GPU-v3-0", "index": 0, "memoryMib": 16_000, "mps": 9}
-    listed = json.dumps({"version": 1, "cards": [gpu]})
+    listed = json.dumps({"version": 2, "gpus": [gpu]})
     create_nodes(["v3"], annotations={"fairlead.dev/inventory": listed})
     words = {"fairlead.dev/gpu-share": "0.5", "fairlead.dev/gpu-isolation": "mps"}
     with fairlead(control_plane):

@@ -150,7 +150,7 @@ FAILURES = {
     "absent-1": ("0=node1:0", "gpu-scheduling-map has no line for index 1; add 1=<node>:<GPUs>"),
     "nobody": ("0=node1:0", "no index in it; give it a name that ends in a number, like web-0"),
     "lost-0": ("0=node9:0", "4 node(s) were not node9, which the scheduling map names for index 0"),
-    "card-0": ("0=node4:4", "could not assign GPU 4 to index 0 of the scheduling map, there are 4"),
+    "gpu-0": ("0=node4:4", "could not assign GPU 4 to index 0 of the scheduling map, there are 4"),
     "taken-0": (
         "0=node4:2",
         "it is assigned to another pod, index 0 of another map; choose another",
@@ -171,9 +171,9 @@ def test_every_failure_says_what_to_change_and_is_retried_when_that_is_done(pods
             assert told in event["note"]
         create(pods, "first-1", "0=node4:2\n1=node4:2")
         pods.wait_bound("first-1")  # shares it on purpose
-        for gpu, name in enumerate(("line-0", "absent-1", "card-0")):
+        for gpu, name in enumerate(("line-0", "absent-1", "gpu-0")):
             remap(pods, name, f"0=node1:{gpu}\n1=node1:{gpu}\n")
-        pods.wait_bound("line-0", "card-0", "absent-1")
+        pods.wait_bound("line-0", "gpu-0", "absent-1")
         extra = {"gpu-node-name": "node9"}
         try:
             pods.plane.create_nodes(["gpu-e"], labels=extra)

@@ -167,7 +167,7 @@ def test_explain_shows_what_gpus_are_doing(
     control_plane, create_nodes, pods: Pods, exporter: Exporter, tmp_path: Path
 ) -> None:
     gpus = [{"index": 0, "uuid": "GPU-told-0", "model": "NVIDIA H200", "memoryMib": 1000}]
-    listed = json.dumps({"version": 1, "cards": gpus})
+    listed = json.dumps({"version": 2, "gpus": gpus})
     noted = {"fairlead.dev/inventory": listed}
     create_nodes(["told"], annotations=noted, allocatable={"nvidia.com/gpu": "1"})
     exporter.show({"told": {0: 70}})

@@ -20,9 +20,9 @@ from prometheuses import Prometheus
 NODE, HOUR_S = "top-h200", 3600.0
 UUIDS = ("GPU-top-0", "GPU-top-1")
 INVENTORY = {
-    "version": 1,
+    "version": 2,
     "fabric": "nvlink",
-    "cards": [
+    "gpus": [
         {"index": index, "uuid": uuid, "model": "NVIDIA H200", "memoryMib": 143771}
         for index, uuid in enumerate(UUIDS)
     ],
@@ -127,10 +127,10 @@ def test_without_readings_it_says_who_has_what(plane: EmbeddedPlane) -> None:
 def test_it_asks_the_sources_of_a_configuration(
     plane: EmbeddedPlane, exporter: Exporter, tmp_path: Path
 ) -> None:
-    told = top(plane, "--node", NODE, "--by", "cards", "--config", configured(tmp_path, exporter))
-    used = {gpu["uuid"]: (gpu["utilisation"], gpu["powerW"]) for gpu in told["cards"]}
+    told = top(plane, "--node", NODE, "--by", "gpus", "--config", configured(tmp_path, exporter))
+    used = {gpu["uuid"]: (gpu["utilisation"], gpu["powerW"]) for gpu in told["gpus"]}
     assert used == {UUIDS[0]: (0.9, 190), UUIDS[1]: (0, 100)}
-    assert [gpu["holders"][0]["pod"] for gpu in told["cards"]] == [
+    assert [gpu["holders"][0]["pod"] for gpu in told["gpus"]] == [
         "default/worker",
         "default/idler",
     ]
@@ -157,12 +157,12 @@ def test_a_running_scheduler_knows_what_happened_since_it_began(
         told = eventually(watched, what="a second look at both pods")
         assert told["worker"]["mean"] == pytest.approx(0.9)
         assert told["idler"]["idleForS"] > 0
-        assert running.metric("fairlead_gpu_allocated_cards", model="NVIDIA H200") == 2
-        assert running.metric("fairlead_gpu_wasted_cards", model="NVIDIA H200") == pytest.approx(
+        assert running.metric("fairlead_gpus_allocated", model="NVIDIA H200") == 2
+        assert running.metric("fairlead_gpus_wasted", model="NVIDIA H200") == pytest.approx(
             1.1, abs=0.05
         )
-        assert running.metric("fairlead_gpu_held_cards", pod_namespace="default") == 2
-        assert running.metric("fairlead_gpu_idle_card_seconds_total", pod_namespace="default") > 0
+        assert running.metric("fairlead_gpus_held", pod_namespace="default") == 2
+        assert running.metric("fairlead_gpu_idle_seconds_total", pod_namespace="default") > 0
 
 
 COUNTED = "top-counted"

@@ -182,16 +182,16 @@ def test_each_sees_what_he_may_list(scene: Scene) -> None:
     assert {(pod["name"], pod["node"]) for pod in told["pods"]} == {
         ("my-pod", NODE), ("secret-pod", NODE),
     }  # fmt: skip
-    assert {gpu["node"] for gpu in told["cards"]} == {NODE}
+    assert {gpu["node"] for gpu in told["gpus"]} == {NODE}
     assert told["notes"] == []
 
     told = scene.usage("tenant")
     assert [(pod["name"], pod["node"]) for pod in told["pods"]] == [("my-pod", "")]
-    assert told["cards"] == []
+    assert told["gpus"] == []
     assert "you may not list nodes" in told["notes"][0]
 
     told = scene.usage("nobody")
-    assert (told["pods"], told["cards"]) == ([], [])
+    assert (told["pods"], told["gpus"]) == ([], [])
     assert scene.get("anonymous", "/usage")[0] == 401
     assert scene.get("nobody", f"/usage?namespace={scene.mine.namespace}")[0] == 403
     assert len(scene.usage("reader", f"?namespace={scene.mine.namespace}")["pods"]) == 1

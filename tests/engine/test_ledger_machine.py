@@ -241,7 +241,7 @@ class Ledger(RuleBasedStateMachine):
         accounts = [a for a in found.accounts if a.gpu.uuid in bought]
         mapped = is_mapped(bind)
         # A map may name GPUs of a node that only counts them, and beyond those, GPUs are counted.
-        assert mapped or len(accounts) == len(bought - {""}), "cards that are not there"
+        assert mapped or len(accounts) == len(bought - {""}), "GPUs that are not there"
         self.check_slices(bind)
         complaints = [a.complaint(self.limit_milli(bind.node, a.gpu)) for a in accounts]
         assert not any(complaints), (accounts, complaints)
@@ -249,7 +249,7 @@ class Ledger(RuleBasedStateMachine):
         opened = any(len(a.uses) == 1 and not a.gpu.mig for a in accounts)
         left = sum(a.gpu.healthy and not a.uses and not a.gpu.mig for a in found.accounts)
         assert mapped or not opened or left >= found.unknown - mapped_beside, (
-            "a card that somebody may hold already"
+            "a GPU that somebody may hold already"
         )
 
     def check_slices(self, bind: Bind) -> None:

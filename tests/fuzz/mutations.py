@@ -11,7 +11,7 @@ from fuzz.objects import GPUS, NODE_WORDS, POD_WORDS, RESOURCES, Json
 _TEXTS = (
     "", " ", "a b", "../..", "a/b/c", "%2e%2e", "a\r\nb", "\x00", "é\u202e", "💥", "nan", "inf",
     "-1", "0", "0.5", "1.0000001", "1e999", "9223372036854775807", "1e-9", "100m", "1Gi", "1k",
-    "999999999999999999999999", "0x10", "1,5", "true", "null", "{}", "[]", '{"version":1}',
+    "999999999999999999999999", "0x10", "1,5", "true", "null", "{}", "[]", '{"version":2}',
     "[" * 500,
     "a" * 64, "A-b.c", "n" * 300, "sane-0", "GPU-0", "GPU-0,GPU-1", "0,1,2", "sane-0=0,1", GPUS,
     "GPU-0,10,16000,100,NVIDIA-H100,0,true,0,hami-core:", "2026-01-01T00:00:00Z,default,p",
@@ -60,7 +60,7 @@ def scheduling_map(rng: Random) -> str:
     lines = []
     for _ in range(rng.choice((1, 2, 3, 8))):
         index = rng.choice(("0", "1", "2", "00", "-1", "1_0", "٣", "9" * 20, rng.choice(_TEXTS)))
-        node = rng.choice(("cards-0", "sane-0", "nowhere", "", rng.choice(_TEXTS)))
+        node = rng.choice(("gpus-0", "sane-0", "nowhere", "", rng.choice(_TEXTS)))
         gpus = rng.choice(("0", "0,1", "GPU-2", "all", "", "0,0,0", "7", "-1", rng.choice(_TEXTS)))
         lines.append(f"{index}={node}:{gpus}")
     return rng.choice(("\n", "\n", "\n", "\r\n", "\n\n", ";")).join(lines)

@@ -14,13 +14,13 @@ SELECTOR = {
     "matchExpressions": [{"key": "tier", "operator": "In", "values": ["x", "y"]}],
 }
 GPUS = json.dumps({
-    "version": 1,
-    "cards": [
+    "version": 2,
+    "gpus": [
         {"uuid": f"GPU-{n}", "index": n, "model": "H100", "memoryMib": 16_000} for n in range(4)
     ],
 })  # fmt: skip
 GPU_MIB = 16_000
-SCHEDULING_MAP = "0=cards-0:0,1\n1=cards-0:GPU-2\n2=sane-0:\n"
+SCHEDULING_MAP = "0=gpus-0:0,1\n1=gpus-0:GPU-2\n2=sane-0:\n"
 
 #: Words about GPUs, of all dialects, for pods and for nodes.
 POD_WORDS = (
@@ -325,7 +325,7 @@ def review() -> Json:
 
 def question() -> Json:
     """What kube-scheduler asks an extender: all three of its questions read parts of it."""
-    return {"Pod": pod(), "NodeNames": ["sane-0", "cards-0", "nowhere"],
+    return {"Pod": pod(), "NodeNames": ["sane-0", "gpus-0", "nowhere"],
             "NodeNameToVictims": {"sane-0": {"Pods": [pod()], "NumPDBViolations": 1}},
             "NodeNameToMetaVictims": {"sane-0": {"Pods": [{"UID": "u"}], "NumPDBViolations": 0}},
             "PodName": "p", "PodNamespace": "default", "PodUID": "u", "Node": "sane-0"}  # fmt: skip

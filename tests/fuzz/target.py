@@ -111,7 +111,7 @@ class Target:
         self.told: dict[str, Json] = {}  # what was written with their binds
         self._binding: set[str] = set()
         self.refused: list[str] = []
-        for name, words in (("sane-0", {}), ("cards-0", {"fairlead.dev/inventory": GPUS})):
+        for name, words in (("sane-0", {}), ("gpus-0", {"fairlead.dev/inventory": GPUS})):
             self.show(_sane_node(name, words))
 
     def _claim_mirrors(self) -> Iterator[Reflector[Any]]:
@@ -298,7 +298,7 @@ class Target:
 
     def _audit(self) -> None:
         """From raw JSON, and of what we bound: what others did is theirs."""
-        bound = [raw for raw in self.bound.values() if raw["spec"]["nodeName"] == "cards-0"]
+        bound = [raw for raw in self.bound.values() if raw["spec"]["nodeName"] == "gpus-0"]
         if twice := given_twice(bound, GPU_MIB):
             raise Found(f"a GPU was given twice: {twice}")
         taken = sum(

@@ -77,7 +77,7 @@ class Cluster:
         return json.loads(meta.get("annotations", {}).get(INVENTORY, "{}"))
 
     def health(self, node: str) -> str:
-        return self.inventory(node)["cards"][0].get("health", "ok")
+        return self.inventory(node)["gpus"][0].get("health", "ok")
 
     def events(self, reason: str) -> list[dict[str, Any]]:
         found = self.api("GET", "/apis/events.k8s.io/v1/events")["items"]

@@ -82,8 +82,8 @@ def against_nvidia_smi(found: dict) -> None:
     check("driver", listed["driver"] == tree.findtext("driver_version"), listed["driver"])
     check("CUDA", listed["cuda"] == tree.findtext("cuda_version"), listed["cuda"])
     gpus = tree.findall("gpu")
-    check("number of cards", len(listed["cards"]) == len(gpus), len(gpus))
-    for entry, gpu in zip(listed["cards"], gpus, strict=False):
+    check("number of GPUs", len(listed["gpus"]) == len(gpus), len(gpus))
+    for entry, gpu in zip(listed["gpus"], gpus, strict=False):
         total = int(gpu.findtext("fb_memory_usage/total", "0").split()[0])
         check("uuid", entry["uuid"] == gpu.findtext("uuid"), entry["uuid"])
         check("model", entry["model"] == gpu.findtext("product_name"), entry["model"])
@@ -102,7 +102,7 @@ def against_topology(found: dict) -> None:
     lines = keep("topo.txt", smi("topo", "-m")).splitlines()
     head = [cell.strip() for cell in lines[0].split("\t")]
     rows = [[c.strip() for c in line.split("\t")] for line in lines if line.startswith("GPU")]
-    for gpu, row in zip(found["inventory"]["cards"], rows, strict=False):
+    for gpu, row in zip(found["inventory"]["gpus"], rows, strict=False):
         cells = dict(zip(head, row, strict=False))
         words = [cells[f"GPU{index}"] for index in range(len(rows))]
         check("links", gpu.get("links", ["X"]) == words, words)
@@ -130,7 +130,7 @@ def torch(seconds: float, visible: str) -> Iterator[tuple[subprocess.Popen[str],
 def visible_devices(uuid: str) -> None:
     with torch(0, uuid) as (_, seen):
         names = [device["uuid"] for device in seen]
-        check("torch sees the card it was given", names == [uuid.removeprefix("GPU-")], names)
+        check("torch sees the GPU it was given", names == [uuid.removeprefix("GPU-")], names)
     with torch(0, "") as (_, seen):
         check("and none with the empty value", seen == [], seen)
 
@@ -242,7 +242,7 @@ def as_nobody(found: dict) -> None:
     check("nobody may ask as well", said.returncode == 0, said.stderr[-500:] or "no error")
     if said.returncode == 0:
         mine = json.loads(said.stdout)["inventory"]
-        check("and sees the same", mine == found["inventory"], mine["cards"][0]["uuid"])
+        check("and sees the same", mine == found["inventory"], mine["gpus"][0]["uuid"])
 
 
 # -- hanging and dying -----------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def program(folder: Path, uuid: str) -> None:
         cluster.create_node("h200")
         with cluster.agent(AGENT, "h200") as agent:
             listed = cluster.eventually(lambda: cluster.inventory("h200"))
-            check("the node's annotation lists the GPU", listed["cards"][0]["uuid"] == uuid, uuid)
+            check("the node's annotation lists the GPU", listed["gpus"][0]["uuid"] == uuid, uuid)
             with torch(40, uuid) as (process, _):
                 held = cluster.eventually(lambda: cluster.health("h200") != "ok")
                 check("a GPU with an unassigned process is withheld", held, cluster.health("h200"))
@@ -319,7 +319,7 @@ def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         found = inventory()
-        uuid = found["inventory"]["cards"][0]["uuid"]
+        uuid = found["inventory"]["gpus"][0]["uuid"]
         steps = (
             lambda: against_nvidia_smi(found),
             lambda: against_topology(found),

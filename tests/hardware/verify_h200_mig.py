@@ -127,7 +127,7 @@ async def switching(gpu: Gpu) -> None:
         with torch(30, gpu.uuid):
             await asyncio.sleep(3)
             cut = await gpu.settle()
-            check("a card in use waits", "when the GPU is empty" in cut.health, cut.health)
+            check("a GPU in use waits", "when the GPU is empty" in cut.health, cut.health)
             check("and MIG stays off", not gpu.look().on, gpu.look().on)
         await asyncio.sleep(1)
     cut = await gpu.settle()
@@ -179,7 +179,7 @@ async def seeing(gpu: Gpu) -> None:
     with torch(0, gpu.name(Place("1g.18gb", 0, 1))) as (_, seen):
         check("a slice that is not there is not seen", seen == [], seen)
     with torch(0, gpu.uuid) as (_, seen):
-        print("info the card's own uuid shows", [device["name"] for device in seen])
+        print("info the GPU's own uuid shows", [device["name"] for device in seen])
 
 
 async def using(gpu: Gpu) -> None:
@@ -335,7 +335,7 @@ async def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         gpu = Gpu(Path(folder))
-        check("it starts with MIG off and nobody on the card", not gpu.look().on, gpu.look())
+        check("it starts with MIG off and nobody on the GPU", not gpu.look().on, gpu.look())
         steps = [switching, partition_steps, *([seeing, using] if TORCH else []), others, dying]
         for step in steps:
             try:

@@ -186,7 +186,7 @@ class Node:
             yield agent
 
     def well(self) -> bool:
-        return bool((self.cluster.inventory(NODE).get("cards") or [{}])[0].get("mps"))
+        return bool((self.cluster.inventory(NODE).get("gpus") or [{}])[0].get("mps"))
 
     @contextlib.contextmanager
     def pod(self, name: str, milli: int, mib: int) -> Iterator[Pod]:
@@ -464,7 +464,7 @@ def agents(node: Node) -> None:
         found = client.end()
         check("an agent that is stopped ends the daemon", found.get("stopped"), found)
         check("none is left", not is_running(daemon), daemon)
-        check("and says so", not node.well(), node.cluster.inventory(NODE)["cards"][0])
+        check("and says so", not node.well(), node.cluster.inventory(NODE)["gpus"][0])
         refused = pod.see().get("refused")
         check("no program runs without limits", refused, (refused, smi("compute_mode")))
         row("the agent is stopped", f"{found.get('stopped')}; no daemon after {took:.1f} s; "

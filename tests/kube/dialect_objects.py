@@ -108,7 +108,7 @@ def fractions_node() -> Node:
 def our_list(*gpus: Json) -> str:
     """What our agent writes; GPUs differ from a plain one as given."""
     plain = {"uuid": A, "index": 0, "model": "H100", "memoryMib": 16384}
-    return json.dumps({"version": 1, "cards": [{**plain, **gpu} for gpu in gpus]})
+    return json.dumps({"version": 2, "gpus": [{**plain, **gpu} for gpu in gpus]})
 
 
 def our_node() -> Node:

@@ -216,7 +216,7 @@ def test_the_others_list_theirs() -> None:
 
 def test_several_lists_of_one_node_are_one_book() -> None:
     gpu = {"memoryMib": 81000, "model": "H100", "links": ["X", "PIX"]}
-    ours = {"cards": [{**gpu, "uuid": B, "index": 0}, {**gpu, "uuid": A, "index": 1}]}
+    ours = {"gpus": [{**gpu, "uuid": B, "index": 0}, {**gpu, "uuid": A, "index": 1}]}
     hami = [{**HAMI_GPUS[0], "health": False}, HAMI_GPUS[1]]
     node = a_node({
         "fairlead.dev/inventory": json.dumps(ours),
@@ -246,8 +246,8 @@ def test_several_lists_of_one_node_are_one_book() -> None:
     ] + [
         {"fairlead.dev/inventory": bad}
         for bad in (
-            "null", "[]", '{"cards": [{"index": 0}]}', '{"cards": NaN}',
-            '{"cards": [], "version": 2}', our_list({}, {"index": 1}),
+            "null", "[]", '{"gpus": [{"index": 0}]}', '{"gpus": NaN}',
+            '{"gpus": [], "version": 99}', our_list({}, {"index": 1}),
             our_list({"memoryMib": -1}), our_list({"memoryMib": 1e30}),
             our_list({"memoryMib": "NaN"}),
             our_list({"uuid": "0"}), our_list({"links": ["X", "NV18"]}),
@@ -694,6 +694,12 @@ def test_deep_nesting_is_taken_calmly(depth: str) -> None:
     assert grant_of({GPU: 1}, annotations={"fairlead.dev/assignment": depth}) is None
     node = a_node({"fairlead.dev/inventory": depth, "hami.io/node-nvidia-register": depth})
     assert node.gpu_problem
+
+
+def test_a_list_of_an_agent_of_another_version_says_what_to_do() -> None:
+    earlier = {"version": 1, "cards": [{"uuid": A, "index": 0}]}
+    node = a_node({"fairlead.dev/inventory": json.dumps(earlier)})
+    assert "has version 1 and this Fairlead reads 2; install the same version" in node.gpu_problem
 
 
 def a_plugins_list() -> dict[str, str]:

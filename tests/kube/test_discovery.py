@@ -60,11 +60,11 @@ def test_the_label_of_an_administrator() -> None:
     [
         pytest.param({}, None, id="nothing is said"),
         pytest.param({MACHINE: "m5.large"}, None, id="a machine without GPUs"),
-        pytest.param({PRODUCT: "NVIDIA-H100"}, None, id="a product, but no card"),
+        pytest.param({PRODUCT: "NVIDIA-H100"}, None, id="a product, but no GPU"),
         pytest.param({**H100, COUNT: "eight"}, None, id="a count that is no number"),
         pytest.param({**H100, COUNT: "-1"}, None, id="a count below nothing"),
         pytest.param({**H100, COUNT: "9" * 30}, None, id="a count of many digits"),
-        pytest.param({**H100, COUNT: "65"}, None, id="more cards than a machine has"),
+        pytest.param({**H100, COUNT: "65"}, None, id="more GPUs than a machine has"),
         pytest.param({**H100, MEMORY: "much"}, 8, id="a memory that is no number"),
     ],
 )
@@ -91,7 +91,7 @@ def test_gpus_that_are_all_cut() -> None:
 def listed(order: str, links: str = "", **more: object) -> dict[str, object]:
     gpu = {"model": "Tesla V100-SXM2-32GB", "links": links.split()}
     gpus = [{"uuid": f"GPU-{n}", "index": int(n), **gpu} for n in order]
-    return {"cards": gpus, **more}
+    return {"gpus": gpus, **more}
 
 
 def test_a_list_of_gpus_says_more_and_labels_add_what_it_leaves_out() -> None:
@@ -108,7 +108,7 @@ def test_a_list_of_gpus_says_more_and_labels_add_what_it_leaves_out() -> None:
     assert (own.links, own.clique) == (((50, 12), (50, 12)), "own")
     gap = read(H100, listed("0123457"))
     assert gap is not None
-    assert not gap.links, "a card is missing, so nobody knows which"
+    assert not gap.links, "a GPU is missing, so nobody knows which"
 
 
 def test_a_pod_finds_the_model_by_the_labels_of_nodes() -> None:
@@ -118,4 +118,4 @@ def test_a_pod_finds_the_model_by_the_labels_of_nodes() -> None:
     see(engine, a_pod("p", gpus=2, gpu_request=ask))
     (bind,) = (made for made in decide(engine) if isinstance(made, Bind))
     assert bind.node == "h100"
-    assert bind.grant == Grant((GpuUse(""), GpuUse(""))), "its device plugin picks the cards"
+    assert bind.grant == Grant((GpuUse(""), GpuUse(""))), "its device plugin picks the GPUs"

@@ -28,7 +28,7 @@ def listed(**more: Any) -> Node:
         {"uuid": uuid, "index": n, "model": "H100", "memoryMib": MIB, **more}
         for n, uuid in enumerate(UUIDS)
     ]
-    return a_node({"fairlead.dev/inventory": json.dumps({"version": 1, "cards": gpus})})
+    return a_node({"fairlead.dev/inventory": json.dumps({"version": 2, "gpus": gpus})})
 
 
 CUTS = [{"name": "1g.18gb", "size": 1, "starts": [0, 1, 2, 3, 4, 5, 6]}]

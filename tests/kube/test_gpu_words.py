@@ -65,7 +65,7 @@ def env(value: Any, name: str = "TENSOR_PARALLEL_SIZE") -> list[dict[str, Any]]:
             4,
             id="a value from elsewhere",
         ),
-        pytest.param([container(1, env=env("2"))], 1, id="a single card"),
+        pytest.param([container(1, env=env("2"))], 1, id="a single GPU"),
     ],
 )
 def test_gpus_that_work_as_one(containers: list[dict[str, Any]], together: int) -> None:
@@ -84,7 +84,7 @@ def test_only_gpus_that_nvlink_joins() -> None:
     assert found == GpuRequest(2, models=frozenset({"H100"}), together=2, linked=True)
     single = read(container(1), gpu_links="nvlink").request.gpu_request
     assert single is not None
-    assert not single.linked, "a card by itself is joined to nothing"
+    assert not single.linked, "a GPU by itself is joined to nothing"
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def two_daemons(cluster: RealCluster) -> Iterator[list[str]]:
         {"uuid": uuid, "index": index, "memoryMib": 16_000, "mps": 1}
         for index, uuid in enumerate(uuids)
     ]
-    cluster.annotate_node({INVENTORY: json.dumps({"version": 1, "cards": gpus})})
+    cluster.annotate_node({INVENTORY: json.dumps({"version": 2, "gpus": gpus})})
     yield uuids
     cluster.annotate_node({INVENTORY: None})
 

@@ -193,4 +193,4 @@ def inventory(*uuids: str, memory_mib: int = 16_000, **more: Any) -> dict[str, s
         {"uuid": uuid, "index": index, "model": "NVIDIA A10", "memoryMib": memory_mib}
         for index, uuid in enumerate(uuids)
     ]
-    return {"fairlead.dev/inventory": json.dumps({"version": 1, "cards": listed, **more})}
+    return {"fairlead.dev/inventory": json.dumps({"version": 2, "gpus": listed, **more})}

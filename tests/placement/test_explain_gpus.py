@@ -13,7 +13,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory, MigProfile
 from fairlead.model.machines import all_joined
 from fairlead.model.readings import GpuReading, NodeReadings
-from fairlead.placement.explain import Explanation, NodeAnswer, explain
+from fairlead.placement.explain import Explanation, explain
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
 from fairlead.plugins.low_utilisation import LowUtilisation
@@ -56,7 +56,7 @@ def share(milli: int, mib: int = 0, gpus: int = 1) -> GpuRequest:
 
 
 CASES = {
-    "whole cards": (
+    "whole GPUs": (
         asked(GpuRequest(3), *map(a_gpu, range(4)), used={0: [WHOLE], 1: [part(300), part(200)]}),
         "Of 3 requested GPUs, at most 2 are free on one node.",
         "requested 3 GPUs, 2 of 4 free",
@@ -76,13 +76,13 @@ CASES = {
         "requested 6144 MiB on one GPU, at most 5000 are free",
         ["5000 of 8000 MiB free", "4000 of 8000 MiB free"],
     ),
-    "more memory than a card has": (
+    "more memory than a GPU has": (
         asked(share(0, 9000), a_gpu(0), used={}),
         "At most 8000 MiB are free on one GPU, requested 9000.",
         "requested 9000 MiB on one GPU, at most 8000 are free",
         ["8000 MiB in total"],
     ),
-    "the share on one card, the memory on another": (
+    "the share on one GPU, the memory on another": (
         asked(share(500, 5000), *map(a_gpu, range(2)),
               used={0: [part(600, 0)], 1: [part(0, 4000)]}),
         "",
@@ -109,14 +109,14 @@ CASES = {
         "requested 1 3g.40gb, 0 fit on 1 GPU",
         ["divided by the agent, which serves fairlead.dev/gpu-slice"],
     ),
-    "cards that are not cut, in order, and of a kind": (
+    "GPUs that are not cut, in order, and of a kind": (
         asked(GpuRequest(2, models=frozenset({"H100"})), a_gpu(0, mig=MIG),
               a_gpu(1, healthy=False), a_gpu(2, model="T4"), a_gpu(3), used={}),
         "Of 2 requested GPUs, at most 1 are free on one node.",
         "requested 2 GPUs, 1 of 3 free",
         ["divided into MIG slices", "unhealthy", "not of the requested kind", ""],
     ),
-    "cards joined by NVLink": (
+    "GPUs joined by NVLink": (
         asked(GpuRequest(2, linked=True), *map(a_gpu, range(2)), used={},
               links=((0, 10), (10, 0))),
         "",
@@ -166,11 +166,6 @@ def measured(profile: Profile) -> Explanation:
     return explain(Placement(profile, cluster), cluster, pod)
 
 
-def as_cards(node: NodeAnswer) -> dict[str, Any]:
-    told = asdict(node)
-    return told | {"cards": told.pop("gpus")}
-
-
 def test_where_a_score_goes_by_readings_gpus_that_would_do_tell_theirs() -> None:
     by_load = Profile("x", built_in(SCHEDULER).filters, ((LowUtilisation(), 1.0),))
     found = measured(by_load)
@@ -178,7 +173,7 @@ def test_where_a_score_goes_by_readings_gpus_that_would_do_tell_theirs() -> None
     told = [(c.missing, c.utilisation, c.memory_used_mib, c.reading_age_s) for c in node.gpus]
     assert told == [("", 0.37, 5000.0, 5.0), ("", None, None, None)]
     text = io.StringIO()
-    answer = {"pod": "p", "state": "fits", "message": "", "requests": {}, "nodes": [as_cards(node)]}
+    answer = {"pod": "p", "state": "fits", "message": "", "requests": {}, "nodes": [asdict(node)]}
     show(answer, "text", text)
     assert [line.strip() for line in text.getvalue().splitlines()[3:]] == [
         "GPU-0: free, 37% busy, 5000 MiB in use, 5 s ago",

@@ -61,7 +61,7 @@ def victims(cluster: Cluster, ask: GpuRequest, priority: int = 10) -> set[str]:
 
 
 CHOICES = {
-    "for a share only those on one card, though all three are equal": (
+    "for a share only those on one GPU, though all three are equal": (
         (held("a", on(0, 700)), held("b", on(1, 500)), held("c", on(1, 400))),
         share(600),
         ({"a"}, {"b"}),
@@ -77,12 +77,12 @@ CHOICES = {
         share(100, 60_000),
         ({"much"},),
     ),
-    "for a whole card everybody on it": (
+    "for a whole GPU everybody on it": (
         (held("a", on(0, 300)), held("b", on(0, 300)), held("boss", on(1), 20)),
         GpuRequest(1),
         ({"a", "b"},),
     ),
-    "for two whole cards enough of them, and not who has a third": (
+    "for two whole GPUs enough of them, and not who has a third": (
         (held("a", on(0), 1), held("b", on(1), 2), held("c", on(2), 3), held("boss", on(3), 20)),
         GpuRequest(2),
         ({"a", "b"},),
@@ -107,15 +107,15 @@ def test_slices_make_room_for_a_longer_one() -> None:
 
 
 HOPELESS = {
-    "more memory than a card has": (listed(2), share(100, 90_000)),
-    "more cards than there are": (listed(2), GpuRequest(3)),
-    "a slice that no card can be cut into": (
+    "more memory than a GPU has": (listed(2), share(100, 90_000)),
+    "more GPUs than there are": (listed(2), GpuRequest(3)),
+    "a slice that no GPU can be cut into": (
         listed(2, mig=MIG), GpuRequest(1, False, 0, profile="7g.80gb"),
     ),
     "more slices than there is room for": (
         listed(2, mig=MIG), GpuRequest(3, False, 0, profile="3g.40gb"),
     ),
-    "cards that are out of order": (listed(2, healthy=False), GpuRequest(1)),
+    "GPUs that are out of order": (listed(2, healthy=False), GpuRequest(1)),
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ def part(milli: int, **more) -> PodShape:
 
 def test_too_few_pods_have_no_prices() -> None:
     assert compute(basis((part(500), 99))) is None
-    assert compute(basis((PodShape(1000), 1000))) is None, "nobody asks for cards"
+    assert compute(basis((PodShape(1000), 1000))) is None, "nobody asks for GPUs"
     assert compute(Basis(((part(500), 1000),), ())) is None, "there are none"
 
 
@@ -30,7 +30,7 @@ def test_a_gap_is_worth_what_fits_into_it() -> None:
     assert found is not None
     assert found.values[80] == 0
     assert found.values[81] == pytest.approx(810 * (1 + ETA))
-    assert found.values[100] == found.values[81], "the rest of the card is of no use"
+    assert found.values[100] == found.values[81], "the rest of the GPU is of no use"
 
 
 def test_halves_are_worth_half() -> None:

@@ -131,7 +131,7 @@ def test_host_ports(wanted: HostPort, held: HostPort, expected: bool) -> None:
 @pytest.mark.parametrize(
     ("asked", "taken", "expected"),
     [
-        pytest.param({GPU: 4}, {GPU: 4}, True, id="the last four cards"),
+        pytest.param({GPU: 4}, {GPU: 4}, True, id="the last four GPUs"),
         pytest.param({GPU: 5}, {GPU: 4}, False, id="one too many"),
         pytest.param({"example.com/fpga": 1}, {}, False, id="a resource the node does not have"),
         pytest.param({}, {GPU: 8}, True, id="a pod that asks for nothing"),

@@ -35,7 +35,7 @@ def nvlink(gpus: int, *models: str) -> GpuRequest:
         pytest.param(
             a_cluster(MESH, taken="1234"), nvlink(4), NO_LINKS, True,
             "requested 4 GPUs connected by NVLink, of 4 free GPUs at most 3 are",
-            id="the cards that are free do not make a ring",
+            id="the GPUs that are free do not make a ring",
         ),
         pytest.param(
             a_cluster(MESH, taken="123567"), nvlink(2, "V"), TOO_FEW, True, "",
@@ -52,7 +52,7 @@ def nvlink(gpus: int, *models: str) -> GpuRequest:
         pytest.param(
             a_cluster(MESH, named=False), nvlink(4), NO_LINKS, False,
             "requested 4 GPUs connected by NVLink; those of the node are not known to be",
-            id="somebody else chooses the cards",
+            id="somebody else chooses the GPUs",
         ),
         pytest.param(
             a_cluster(all_joined(8), named=False, model="NVIDIA-A100-SXM4-80GB"),

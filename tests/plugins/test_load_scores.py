@@ -11,7 +11,7 @@ from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
 from fairlead.model.loads import PodLoad
 from fairlead.model.machines import all_joined
 from fairlead.model.readings import GpuReading, NodeReadings
-from fairlead.plugins.fill_quiet_cards import FillQuietCards
+from fairlead.plugins.fill_quiet_gpus import FillQuietGpus
 from fairlead.plugins.gpu_aware import GpuAware
 from fairlead.plugins.low_utilisation import LowUtilisation
 from fairlead.plugins.memory_room import MemoryRoom
@@ -60,15 +60,15 @@ def test_filling_goes_to_the_busiest_gpu_that_stays_below_the_level() -> None:
         "n1-0", "n2-0", "n3-0", n1=[busy(0.2)], n2=[busy(0.5)], n3=[busy(0.7)], n4=[busy(0.0)]
     )
     light = PodLoad(0.2)
-    found = rated(FillQuietCards(level=0.8), cluster, load=light)
+    found = rated(FillQuietGpus(level=0.8), cluster, load=light)
     assert found == [75.0, 93.8, 22.5, 50.0]
-    assert rated(FillQuietCards(level=0.3), cluster, load=light)[3] == 50.0
-    assert max(rated(FillQuietCards(level=0.3), cluster, load=light)) == 50.0
+    assert rated(FillQuietGpus(level=0.3), cluster, load=light)[3] == 50.0
+    assert max(rated(FillQuietGpus(level=0.3), cluster, load=light)) == 50.0
 
 
 def test_filling_has_nothing_to_say_about_whole_gpus() -> None:
     cluster = a_cluster(n1=[busy(0.2)], n2=[busy(0.9)])
-    assert rated(FillQuietCards(), cluster, GpuRequest(1)) == [0.0, 0.0]
+    assert rated(FillQuietGpus(), cluster, GpuRequest(1)) == [0.0, 0.0]
 
 
 def test_busy_pods_shun_busy_gpus_and_light_ones_do_not_mind() -> None:
@@ -219,7 +219,7 @@ def test_utilsched_counts_free_gpus_and_nvlink() -> None:
         lambda: GpuAware(free_points=-1.0),
         lambda: UtilSched(node_weight=0.0, actual_weight=0.0, expected_weight=0.0),
         lambda: QuietNeighbours(hot=0.0),
-        lambda: FillQuietCards(level=1.5),
+        lambda: FillQuietGpus(level=1.5),
     ],
 )
 def test_options_that_make_no_sense_are_refused(make) -> None:

@@ -58,12 +58,12 @@ IDLE, USED = ("T4", [1000, 1000]), ("T4", [1000, 400])
 @pytest.mark.parametrize(
     ("score", "request_", "nodes", "expected"),
     [
-        pytest.param(GpuPacking(), share(300), {"a": IDLE, "b": USED}, "b", id="a card in use"),
+        pytest.param(GpuPacking(), share(300), {"a": IDLE, "b": USED}, "b", id="a GPU in use"),
         pytest.param(GpuPacking(), whole(1), {"a": IDLE, "b": USED}, "b", id="a node in use"),
         pytest.param(GpuPacking(), whole(1), {"a": ("T4", [1000] * 4), "b": IDLE}, "b",
                      id="the smaller idle node"),
         pytest.param(GpuClustering(), whole(1), {"a": USED, "b": ("T4", [0, 1000])}, "b",
-                     id="whole cards with whole cards"),
+                     id="whole GPUs with whole GPUs"),
         pytest.param(GpuClustering(), share(100), {"a": ("T4", [0, 1000]), "b": IDLE}, "b",
                      id="an idle node before one for others"),
         pytest.param(GpuBestFit(), share(300), {"a": IDLE, "b": USED}, "b", id="parts count"),
@@ -132,7 +132,7 @@ def test_a_model_that_others_insist_on_is_spared() -> None:
 def test_gpus_keep_the_cpu_that_they_need() -> None:
     cluster = cluster_of(a=("T4", [1000] * 8), b=("T4", [1000] * 2))
     cluster.put_prices(PRICES)
-    assert best(GapPrice(), a_request(cpu=16_000), cluster) == "b", "8 cards need all 32 cores"
+    assert best(GapPrice(), a_request(cpu=16_000), cluster) == "b", "8 GPUs need all 32 cores"
 
 
 def test_a_pod_without_gpus_stays_off_gpus() -> None:

@@ -170,7 +170,7 @@ async def test_one_gpu_too_many_fails_the_pod_as_a_real_kubelet_does():
 async def test_gpus_that_the_scheduler_chose_are_taken():
     world = World()
     await world.begin()
-    gpus = json.loads(world.node()["metadata"]["annotations"][KEY])["cards"]
+    gpus = json.loads(world.node()["metadata"]["annotations"][KEY])["gpus"]
     chosen = ",".join(gpus[index]["uuid"] for index in (5, 2))
     await world.pod(gpus=2, **{CHOSEN_GPUS: chosen})
     world.pass_s(2)
@@ -197,7 +197,7 @@ async def test_readings_follow_what_runs():
 async def test_pods_with_shares_work_side_by_side_on_the_gpu_that_was_chosen():
     world = World()
     await world.begin()
-    uuid = json.loads(world.node()["metadata"]["annotations"][KEY])["cards"][3]["uuid"]
+    uuid = json.loads(world.node()["metadata"]["annotations"][KEY])["gpus"][3]["uuid"]
     for name in ("serve-a", "train-b"):
         await world.pod(name, gpus=0, **{CHOSEN_GPUS: uuid})
     world.pass_s(10)
@@ -233,7 +233,7 @@ async def test_a_gpu_that_falls_off_is_no_longer_allocatable_and_fails_its_pod()
     node = world.node()
     assert node["status"]["capacity"][GPU] == "8"
     assert node["status"]["allocatable"][GPU] == "7"
-    gpus = json.loads(node["metadata"]["annotations"][KEY])["cards"]
+    gpus = json.loads(node["metadata"]["annotations"][KEY])["gpus"]
     assert [gpu["index"] for gpu in gpus if gpu.get("health") == "lost"] == [index]
     assert world.phase("a") == "Failed"
     assert world.kubelets.readings("h100-01")[index].lost

@@ -80,12 +80,12 @@ def test_an_inventory_reads_back_as_it_was_written():
 
 
 def test_the_inventory_leaves_out_what_is_usual():
-    [gpu, *_] = json.loads(write(inventory(machines.machines(2)[1])))["cards"]
+    [gpu, *_] = json.loads(write(inventory(machines.machines(2)[1])))["gpus"]
     assert list(gpu) == ["index", "uuid", "model", "memoryMib", "numa", "links"]
 
 
 def test_readers_skip_what_they_do_not_know():
-    text = '{"version":1,"fabric":"pcie","cards":[{"index":0,"uuid":"GPU-1","model":"T4",'
+    text = '{"version":2,"fabric":"pcie","gpus":[{"index":0,"uuid":"GPU-1","model":"T4",'
     assert decoder.decode(text + '"memoryMib":1,"future":{}}],"more":1}').gpus[0].model == "T4"
 
 

@@ -62,7 +62,7 @@ def test_impossible_values_cut_a_source_off_at_once() -> None:
         some_counts(believed=0, unknown_node=1000),
         some_counts(asked=10, failed=5),
     ],
-    ids=["half", "a single card", "nodes of another cluster", "half of the nodes"],
+    ids=["half", "a single GPU", "nodes of another cluster", "half of the nodes"],
 )
 def test_these_are_no_reason(counts: ReadCounts) -> None:
     guard = SourceGuard(15.0)

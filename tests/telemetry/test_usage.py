@@ -92,7 +92,7 @@ WHOLE_H200 = PodAllocation(1, gpu_memory_mib=H200_MIB, mig=geometry_of("NVIDIA H
         (watched(Sample(1, 1, 1)), WHOLE_H200, "too-early", "measured for 1 min; advice after 30"),
         (long(Sample(1, 1, 0.2, guessed=True)), WHOLE_H200, "guessed", "per-pod usage is not"),
         (long(Sample(1, 1, 0.0, 900)), WHOLE_H200, "idle", "idle for 31 min"),
-        (long(Sample(4, 4, 2.0, 900, 0b0101)), PodAllocation(4), "fewer-cards", "2 of its 4 GPUs"),
+        (long(Sample(4, 4, 2.0, 900, 0b0101)), PodAllocation(4), "fewer-gpus", "2 of its 4 GPUs"),
         (long(Sample(4, 4, 2.0, 900, 0b1111)), PodAllocation(4), "right", "has what it needs"),
         (
             long(Sample(1, 1, 0.2, 20_000, 1)),

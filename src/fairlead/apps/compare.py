@@ -105,7 +105,7 @@ def show(found: dict[str, Any], output: str, out: TextIO) -> None:
         for profile, places in found["profiles"].items():
             place = places[number]
             score = "" if place["score"] is None else f"{place['score']:.1f}"
-            rows.append((pod, profile, place["node"] or "-", score, place["cards"] or place["why"]))
+            rows.append((pod, profile, place["node"] or "-", score, place["gpus"] or place["why"]))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         fixed = "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=False))
@@ -149,7 +149,7 @@ def _placed_by(name: str, scene: Scene, prices: Prices | None) -> list[dict[str,
 
 
 def _place(pod: Pod, placement: Placement, engine: Engine) -> dict[str, Any]:
-    answer: dict[str, Any] = {"node": "", "score": None, "cards": "", "why": pod.problem}
+    answer: dict[str, Any] = {"node": "", "score": None, "gpus": "", "why": pod.problem}
     if pod.problem:
         return answer
     verdict = placement.place(pod)
@@ -157,4 +157,4 @@ def _place(pod: Pod, placement: Placement, engine: Engine) -> dict[str, Any]:
         return answer | {"why": verdict.message}
     engine.cluster.assume(pod, verdict.node, verdict.grant)
     gpus = gpus_told(verdict.grant).removeprefix(", ")
-    return answer | {"node": verdict.node, "score": round(verdict.score, 2), "cards": gpus}
+    return answer | {"node": verdict.node, "score": round(verdict.score, 2), "gpus": gpus}

@@ -1,6 +1,6 @@
 """The node annotation `fairlead.dev/inventory`: the GPUs of a node as its agent lists them.
 
-    {"version": 1,
+    {"version": 2,
      "fabric": "nvswitch",            # or "nvlink" (GPU to GPU) or "pcie"
      "clique": "1a2b….0",             # nodes with the same one share an NVLink domain
      "driver": "580.159.04", "cuda": "13.0", "toolkit": "1.17.8",   # versions, where known
@@ -8,7 +8,7 @@
      "picked": {"6a0c…": ["GPU-1a2b…"], …},   # which, by the uid of the pod, as the kubelet says
      "confirms": true,                # it says when the processes of pods that are gone have ended
      "released": ["6a0c…", …],        # they have, of the pods with these uids; the last ones only
-     "GPUs": [
+     "gpus": [
        {"index": 0,                   # as nvidia-smi counts
         "uuid": "GPU-6a0c…",          # what CUDA_VISIBLE_DEVICES takes
         "model": "NVIDIA H200",       # as NVML spells it
@@ -33,7 +33,7 @@ import msgspec
 from fairlead.model.limits import MOST_GPUS
 
 KEY = "fairlead.dev/inventory"
-VERSION = 1
+VERSION = 2
 WELL = "ok"
 #: Pods that an agent names as released at once, at most.
 MOST_RELEASED = 64
@@ -77,7 +77,7 @@ class GpuEntry(msgspec.Struct, rename="camel", omit_defaults=True):
 class Listing(msgspec.Struct, omit_defaults=True):
     """All of the annotation."""
 
-    gpus: list[GpuEntry] = msgspec.field(name="cards")
+    gpus: list[GpuEntry]
     fabric: str = ""
     clique: str = ""
     driver: str = ""
@@ -91,7 +91,14 @@ class Listing(msgspec.Struct, omit_defaults=True):
     version: int = VERSION
 
 
+class ListingVersion(msgspec.Struct):
+    """What lists of all versions have."""
+
+    version: int = VERSION
+
+
 decoder = msgspec.json.Decoder(Listing)
+versions = msgspec.json.Decoder(ListingVersion)
 
 
 def write(listing: Listing) -> str:

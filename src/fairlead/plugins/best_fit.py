@@ -21,7 +21,7 @@ class BestFit:
 
     #: The largest machine there is, so that cores and GPUs can be weighed against each other.
     largest_cores: int = 128
-    largest_cards: int = 8
+    largest_gpus: int = 8
     name: ClassVar[str] = "BestFit"
     reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE | Aspect.DEVICES
 
@@ -30,6 +30,6 @@ class BestFit:
         cpu_left = nodes.free(CPU) - request.amount(CPU)
         gpu_left = nodes.gpu_room().sum(axis=1) if found is None else found.total - found.asked
         waste = cpu_left / (1000 * self.largest_cores) * 0.5
-        waste = waste + gpu_left / (WHOLE * self.largest_cards) * 0.5
+        waste = waste + gpu_left / (WHOLE * self.largest_gpus) * 0.5
         scores: NodeScores = np.floor(np.clip((1.0 - waste) * HIGHEST_SCORE, 0, HIGHEST_SCORE))
         return scores

@@ -21,12 +21,12 @@ class DotProduct:
 
     #: The largest machine there is, so that cores and GPUs can be weighed against each other.
     largest_cores: int = 128
-    largest_cards: int = 8
+    largest_gpus: int = 8
     name: ClassVar[str] = "DotProduct"
     reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE | Aspect.DEVICES
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        most_cpu, most_gpu = 1000.0 * self.largest_cores, float(WHOLE * self.largest_cards)
+        most_cpu, most_gpu = 1000.0 * self.largest_cores, float(WHOLE * self.largest_gpus)
         product = nodes.free(CPU) / most_cpu * (request.amount(CPU) / most_cpu)
         found = gaps(request, nodes)
         if found is not None:

@@ -21,7 +21,7 @@ class GpuClustering:
     """In whole points; among nodes of one sort the fullest. Pods without GPUs may go anywhere."""
 
     #: The largest machine there is.
-    largest_cards: int = 8
+    largest_gpus: int = 8
     name: ClassVar[str] = "GpuClustering"
     reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE | Aspect.DEVICES
 
@@ -35,6 +35,6 @@ class GpuClustering:
         base = np.where(
             same, np.where(sorts == 1, _ALIKE, _MIXED), np.where(sorts == 0, _IDLE, _OTHERS)
         )
-        most = WHOLE * self.largest_cards
+        most = WHOLE * self.largest_gpus
         scores: NodeScores = base + 25.0 * np.clip(most - found.total, 0, most) // most
         return scores

@@ -10,7 +10,7 @@ from fairlead.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from fairlead.plugins.best_fit import BestFit
 from fairlead.plugins.dot_product import DotProduct
 from fairlead.plugins.dynamic_resources import DynamicResources
-from fairlead.plugins.fill_quiet_cards import FillQuietCards
+from fairlead.plugins.fill_quiet_gpus import FillQuietGpus
 from fairlead.plugins.fragmentation_gradient import FragmentationGradient
 from fairlead.plugins.gap_price import GapPrice
 from fairlead.plugins.gpu_aware import GpuAware
@@ -73,7 +73,7 @@ FILTERS: tuple[type[Filter], ...] = (
 SCORES: tuple[type[AnyScore], ...] = (
     BestFit,
     DotProduct,
-    FillQuietCards,
+    FillQuietGpus,
     FragmentationGradient,
     GapPrice,
     GpuAware,

@@ -82,7 +82,7 @@ class SumRow(_Row, frozen=True):
     name: str
     pods: int
     #: GPUs there are, where that can be said; held, measured, and at work now.
-    gpus: int | None = msgspec.field(name="cards")
+    gpus: int | None
     held: float
     measured: float
     used: float
@@ -110,7 +110,7 @@ class UsageReport(_Row, frozen=True):
     """All of it at one time. `since_s`: for how long it was added up."""
 
     since_s: float
-    gpus: list[GpuRow] = msgspec.field(name="cards")
+    gpus: list[GpuRow]
     pods: list[PodRow]
     #: What could not be had, in words.
     notes: list[str] = []

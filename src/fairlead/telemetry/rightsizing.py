@@ -39,7 +39,7 @@ class SizeAdvice(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
     text: str
     #: unmeasured, too-early, guessed, idle, fewer-GPUs, smaller or right.
     kind: str
-    gpus: int = msgspec.field(default=0, name="cards")
+    gpus: int = 0
     share: float = 0.0
     memory_mib: int = 0
     profile: str = ""
@@ -59,7 +59,7 @@ def advise(use: Use, having: PodAllocation, enough_s: float = ENOUGH_S) -> SizeA
     at_work = use.busy_gpus.bit_count()
     if 0 < at_work < having.gpus:
         text = f"{at_work} of its {having.gpus} GPUs would have been enough"
-        return SizeAdvice(text, "fewer-cards", gpus=at_work)
+        return SizeAdvice(text, "fewer-gpus", gpus=at_work)
     return _smaller(use, having) or SizeAdvice("has what it needs", "right")
 
 

@@ -260,7 +260,7 @@ def top(
     ] = "",
     since: Annotated[str, typer.Option(help="How far back, with --prometheus.")] = "24h",
     by: Annotated[
-        str, typer.Option(help="Rows: pods, cards (GPUs), nodes, namespaces, owners or claims.")
+        str, typer.Option(help="Rows: pods, gpus, nodes, namespaces, owners or claims.")
     ] = "pods",
     sort: Annotated[
         str, typer.Option(help="Sort by name, used, booked, wasted, idle, memory or power.")

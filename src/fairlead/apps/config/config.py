@@ -101,7 +101,7 @@ class ProfileConfig(_Strict):
     filters: list[str | PluginOptions] | FiltersConfig | None = None
     scores: list[str | ScoreConfig] | ScoresConfig | None = None
     picker: str | PluginOptions | None = None
-    gpus: GpuPolicy | None = msgspec.field(default=None, name="cards")
+    gpus: GpuPolicy | None = None
     preempts: bool = True
     overcommit: OvercommitConfig | None = None
     isolation: Isolation | None = None

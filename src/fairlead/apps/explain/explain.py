@@ -248,10 +248,10 @@ def _row(node: dict[str, Any]) -> tuple[str, str, str]:
 
 def _gpu_rows(node: dict[str, Any]) -> list[tuple[str, str, str]]:
     """GPU by GPU, unless all have the same to say: then it has been said."""
-    told = [_gpu_told(gpu) for gpu in node["cards"]]
-    if len(set(told)) < 2 and all(gpu["reading_age_s"] is None for gpu in node["cards"]):
+    told = [_gpu_told(gpu) for gpu in node["gpus"]]
+    if len(set(told)) < 2 and all(gpu["reading_age_s"] is None for gpu in node["gpus"]):
         return []
-    uuids = (gpu["uuid"] for gpu in node["cards"])
+    uuids = (gpu["uuid"] for gpu in node["gpus"])
     return [("", "", f"{uuid}: {text}") for uuid, text in zip(uuids, told, strict=True)]
 
 

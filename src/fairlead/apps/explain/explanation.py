@@ -242,7 +242,6 @@ def _reasons(found: Explanation) -> list[Answer]:
 
 def _node(node: NodeAnswer, shown: ExplanationScope) -> Answer:
     told = asdict(node)
-    told["cards"] = told.pop("gpus")
     kept_for = told.pop("kept_for")
     if kept_for:
         others = ", ".join(kept_for) if shown.pods else f"{len(kept_for)} other pod(s)"

@@ -19,31 +19,31 @@ def expose(metrics: Metrics, usage: Usage) -> None:
     gpus = _Gpus(usage)
     gauge, counter = metrics.watch_gauge, metrics.watch_counter
     gauge(
-        "fairlead_gpu_cards",
+        "fairlead_gpus",
         "GPUs by allocation state.",
         ("model", "state"),
         gpus.gpus,
     )
     gauge(
-        "fairlead_gpu_allocated_cards",
+        "fairlead_gpus_allocated",
         "GPUs allocated to pods; half a GPU counts 0.5.",
         ("model",),
         gpus.by_model(lambda sums: sums.allocated),
     )
     gauge(
-        "fairlead_gpu_measured_cards",
+        "fairlead_gpus_measured",
         "Allocated GPUs that have readings.",
         ("model",),
         gpus.by_model(lambda sums: sums.measured),
     )
     gauge(
-        "fairlead_gpu_used_cards",
+        "fairlead_gpus_used",
         "Allocated GPUs in use, as measured.",
         ("model",),
         gpus.by_model(lambda sums: sums.used),
     )
     gauge(
-        "fairlead_gpu_wasted_cards",
+        "fairlead_gpus_wasted",
         "GPUs allocated to pods and not used.",
         ("model",),
         gpus.by_model(lambda sums: sums.wasted),
@@ -69,37 +69,37 @@ _Watch = Callable[[str, str, tuple[str, ...], Callable[[], Reading]], None]
 def _expose_holders(gauge: _Watch, counter: _Watch, gpus: "_Gpus") -> None:
     labels = ("pod_namespace", "scheduler")
     gauge(
-        "fairlead_gpu_held_cards",
+        "fairlead_gpus_held",
         "GPUs allocated to pods, by namespace and scheduler.",
         labels,
         gpus.by_holder(lambda held: held.held),
     )
     gauge(
-        "fairlead_gpu_held_measured_cards",
+        "fairlead_gpus_held_measured",
         "Allocated GPUs that have readings, by namespace and scheduler.",
         labels,
         gpus.by_holder(lambda held: held.measured),
     )
     gauge(
-        "fairlead_gpu_held_used_cards",
+        "fairlead_gpus_held_used",
         "Allocated GPUs in use, as measured, by namespace and scheduler.",
         labels,
         gpus.by_holder(lambda held: held.used),
     )
     counter(
-        "fairlead_gpu_held_card_seconds",
+        "fairlead_gpu_held_seconds",
         "GPU seconds allocated to pods.",
         labels,
         gpus.by_holder(lambda held: held.held_s),
     )
     counter(
-        "fairlead_gpu_wasted_card_seconds",
+        "fairlead_gpu_wasted_seconds",
         "GPU seconds allocated to pods and not used.",
         labels,
         gpus.by_holder(lambda held: held.wasted_s),
     )
     counter(
-        "fairlead_gpu_idle_card_seconds",
+        "fairlead_gpu_idle_seconds",
         "GPU seconds allocated to pods that used none of their GPUs.",
         labels,
         gpus.by_holder(lambda held: held.idle_s),

@@ -194,7 +194,7 @@ class Measures:
         )
         gauge("scheduler_cache_size", "Objects in the cache.", ("type",), self._cache_size)
         gauge(
-            "fairlead_gpu_fragmentation_cards",
+            "fairlead_gpus_fragmented",
             "Free GPUs that a typical pod cannot use.",
             ("node",),
             self._fragments,

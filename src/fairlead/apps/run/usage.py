@@ -175,7 +175,7 @@ class Usage:
         """A report of what may be seen as JSON, bit by bit: that of a large cluster is long."""
         now_s = self.clock()
         notes, held = _encode(seen.notes), _encode(self._held(seen))
-        yield b'{"sinceS":%f,"notes":%b,"held":%b,"cards":[' % (now_s - self.since_s, notes, held)
+        yield b'{"sinceS":%f,"notes":%b,"held":%b,"gpus":[' % (now_s - self.since_s, notes, held)
         async for piece in _encoded(self._gpus(seen, now_s)):
             yield piece
         yield b'],"pods":['

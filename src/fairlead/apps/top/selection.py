@@ -43,7 +43,7 @@ _SUM_KEYS: dict[str, Key] = {
 #: What each view can be sorted by; the first is the default.
 SORTS: dict[str, tuple[str, dict[str, Key]]] = {
     "pods": ("wasted", _POD_KEYS),
-    "cards": ("name", _GPU_KEYS),
+    "gpus": ("name", _GPU_KEYS),
     "nodes": ("name", _SUM_KEYS),
     "namespaces": ("wasted", _SUM_KEYS),
     "owners": ("wasted", _SUM_KEYS),
@@ -112,8 +112,8 @@ def select_rows(report: UsageReport, selection: Selection) -> Chosen:
         return sorted(rows, key=lambda row: (order(row), named(row)))
 
     match selection.by:
-        case "cards":
-            return Chosen("cards", gpus=ordered(report.gpus))
+        case "gpus":
+            return Chosen("gpus", gpus=ordered(report.gpus))
         case "pods":
             return Chosen("pods", pods=ordered(report.pods))
         case "nodes":

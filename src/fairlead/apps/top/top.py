@@ -135,7 +135,7 @@ def as_data(report: UsageReport, selection: Selection) -> dict[str, Any]:
     chosen = select_rows(seen, selection)
     rows: list[Any] = msgspec.to_builtins(list(chosen.rows))
     totals: dict[str, Any] = msgspec.to_builtins(total(seen.pods, seen.held))
-    totals |= {"name": "total", "cards": len(seen.gpus)}
+    totals |= {"name": "total", "gpus": len(seen.gpus)}
     return {
         "sinceS": round(seen.since_s, 1),
         "notes": seen.notes,

@@ -15,7 +15,7 @@ _BAR = 8
 #: Wide enough for advice beside the figures; else it has a line of its own.
 WIDE = 150
 _ADVISORY = "advisory"
-_ADVICE = ("idle", "fewer-cards", "smaller")
+_ADVICE = ("idle", "fewer-gpus", "smaller")
 
 
 def render_usage(
@@ -69,7 +69,7 @@ def _missing(gpus: int, measured: int) -> list[Text]:
 def _table(chosen: Chosen, width: int | None) -> list[Text]:
     if not chosen.rows:
         return [Text("nothing to show: no pod has a GPU, or the filters exclude all")]
-    if chosen.by == "cards":
+    if chosen.by == "gpus":
         return lines(_gpu_columns(chosen.gpus), width)
     if chosen.by != "pods":
         return lines(_sum_columns(chosen.by, chosen.sums), width)

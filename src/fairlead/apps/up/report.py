@@ -26,7 +26,7 @@ def announce(ground: Ground, machines: Sequence[Machine], *, queues: bool = Fals
         name = machines[0].name
         tries += [f"cordon {name}", f"uncordon {name}"]
         if ground.kubelets:
-            tries.append(f"annotate node {name} fairlead.dev/simulate-lost-cards=0")
+            tries.append(f"annotate node {name} fairlead.dev/simulate-lost-gpus=0")
     print(f"fairlead up: {len(machines)} nodes with {gpus} GPUs on {kind} at {ground.server}")
     print(f"Try in another terminal:\n  export KUBECONFIG={shlex.quote(str(ground.kubeconfig))}")
     print("\n".join(f"  {ground.kubectl} {each}" for each in tries))

@@ -9,6 +9,7 @@ from fairlead.base.node_inventory import (
     Listing,
     Slice,
     decoder,
+    versions,
 )
 from fairlead.kube.dialects.api import KAI, checked, decoded
 from fairlead.model.errors import FairleadError
@@ -29,12 +30,7 @@ def read(text: str) -> Inventory:
     Where a device plugin picks the GPUs they are only counted: what we named would not be what a
     pod gets.
     """
-    found = decoded(decoder, text, KEY)
-    if found.version != VERSION:
-        raise FairleadError(
-            f"{KEY} has version {found.version} and this Fairlead reads {VERSION}; "
-            "install the same version of both"
-        )
+    found = _listing(text)
     gpus = checked([_gpu(entry) for entry in found.gpus], KEY)
     links = _links(found.gpus)
     if found.plugin:
@@ -47,6 +43,32 @@ def read(text: str) -> Inventory:
         confirms=found.confirms,
         released=frozenset(found.released),
     )
+
+
+def _listing(text: str) -> Listing:
+    try:
+        found = decoded(decoder, text, KEY)
+    except FairleadError:
+        # A list of another version may lack what this one requires: its version is the reason.
+        _check_version(_version_of(text))
+        raise
+    _check_version(found.version)
+    return found
+
+
+def _version_of(text: str) -> int:
+    try:
+        return decoded(versions, text, KEY).version
+    except FairleadError:
+        return VERSION
+
+
+def _check_version(version: int) -> None:
+    if version != VERSION:
+        raise FairleadError(
+            f"{KEY} has version {version} and this Fairlead reads {VERSION}; "
+            "install the same version of both"
+        )
 
 
 def _picked(found: Listing) -> dict[str, tuple[str, ...]] | None:

@@ -18,7 +18,7 @@ from fairlead.sim.machines.nodes import READY, condition
 
 Object = dict[str, Any]
 
-LOST_GPUS = "fairlead.dev/simulate-lost-cards"
+LOST_GPUS = "fairlead.dev/simulate-lost-gpus"
 NOT_READY = "fairlead.dev/simulate-not-ready"
 LEASE_S = 40
 _BROKEN = ("Ready", "False", "KubeletNotReady", "a failure is being simulated")

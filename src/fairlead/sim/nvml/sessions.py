@@ -80,7 +80,7 @@ class Session:
         return ctypes.cast(ctypes.c_void_p(self.handles.address(kind, uuid, serial)), type_)
 
     def device(self, gpu: FakeGpu) -> Any:
-        return self.pointer(pynvml.c_nvmlDevice_t, "card", gpu.uuid)
+        return self.pointer(pynvml.c_nvmlDevice_t, "gpu", gpu.uuid)
 
     def gpu_instance(self, gpu: FakeGpu, instance: FakeInstance) -> Any:
         return self.pointer(pynvml.c_nvmlGpuInstance_t, "gpu", gpu.uuid, instance.serial)
@@ -94,7 +94,7 @@ class Session:
     def target(self, handle: Any) -> FakeGpu | FakeSlice:
         """What a device handle means: a GPU, or a slice of one."""
         kind, uuid, serial = self.handles.key(handle)
-        if kind == "card":
+        if kind == "gpu":
             return self._gpu(uuid)
         if kind != "slice":
             raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)

@@ -61,7 +61,7 @@ class Surveyor:
         troubles: dict[int, str] = {}
         for index in range(system.count):
             try:
-                gpu = await self._ask_about(index, GpuFacts, "card", index)
+                gpu = await self._ask_about(index, GpuFacts, "gpu", index)
             except (NvmlError, NvmlUnavailable) as error:
                 troubles[index] = _words(error)
             else:

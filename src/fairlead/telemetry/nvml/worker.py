@@ -57,7 +57,7 @@ class NvmlHandler:
         self._xids: XidWatch | None = None
         self.queries: dict[str, Callable[..., Any]] = {
             "system": self._system,
-            "card": self._gpu,
+            "gpu": self._gpu,
             "paths": self._paths,
             "sample": self._sample,
             "xids": self._seen_xids,

@@ -17,7 +17,7 @@ _HALF = HIGHEST_SCORE / 2
 
 
 @dataclass(frozen=True, slots=True)
-class FillQuietCards:
+class FillQuietGpus:
     """The busiest GPU that stays below the level with the pod on it; then unused GPUs;
     then those that would be too busy, the least busy first. For whole GPUs all
     nodes are equal.
@@ -25,7 +25,7 @@ class FillQuietCards:
 
     #: Share of the time up to which GPUs are filled.
     level: float = 0.8
-    name: ClassVar[str] = "FillQuietCards"
+    name: ClassVar[str] = "FillQuietGpus"
     reads: ClassVar[Aspect] = READS
     pod_fields: ClassVar[PodField] = PodField.LOAD
 
