@@ -80,6 +80,17 @@ def sim(
         Path | None, typer.Option(help="Write a report with plots to this file.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    series: Annotated[
+        list[str] | None,
+        typer.Option(help="What energy cost or emitted: cheap=FILE, low-carbon=FILE."),
+    ] = None,
+    forecast: Annotated[
+        list[str] | None,
+        typer.Option(help="What the scheduler knows of it: none, yesterday, perfect (default)."),
+    ] = None,
+    watts_per_gpu: Annotated[
+        float, typer.Option(min=1, max=100_000, help="Watts of a GPU with all around it.")
+    ] = 700.0,
     from_cluster: Annotated[
         bool,
         typer.Option("--from-cluster", help="Begin with the live cluster: when does what start?"),
@@ -100,8 +111,9 @@ def sim(
         raise typer.BadParameter("give --trace or --from-cluster", param_hint="--trace")
     usual = "current" if from_cluster else "fifo"
     options = simulate.SimOptions(
-        trace or [], policy or [usual], data, placement, nodes, jobs, as_json, html, quiet
-    )
+        trace or [], policy or [usual], data, placement, nodes, jobs, as_json, html, quiet,
+        series or [], forecast or [], watts_per_gpu,
+    )  # fmt: skip
     if from_cluster:
         run_s = length_s(unknown) if unknown else None
         access = RunOptions(kubeconfig, context, config=config)

@@ -1,9 +1,10 @@
 """One trace under one policy, and what came of it."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 
 from fairlead.sim.virtual.figures import SimFigures
+from fairlead.sim.virtual.forecasts import GoalFigures
 from fairlead.sim.virtual.jobs import JobRecord
 from fairlead.sim.virtual.result import SimResult
 
@@ -20,6 +21,9 @@ class SimRun:
     result: SimResult
     #: CPU time of this machine, without reading the trace.
     cpu_s: float
+    goals: GoalFigures = field(default_factory=GoalFigures)
+    #: What the scheduler is told of the series; empty: there are none.
+    forecast: str = ""
 
     @property
     def events_per_s(self) -> int:
@@ -28,7 +32,16 @@ class SimRun:
     def as_dict(self) -> dict[str, object]:
         named = {"trace": self.trace, "policy": self.policy, "placement": self.placement}
         measured = {"cpu_s": round(self.cpu_s, 3), "events_per_s": self.events_per_s}
-        return {**named, "knows": self.knows, **asdict(self.figures), **measured}
+        goals = asdict(self.goals) if self.forecast or self.goals.deadlines else {}
+        told = {"forecast": self.forecast} if self.forecast else {}
+        return {
+            **named,
+            **told,
+            "knows": self.knows,
+            **asdict(self.figures),
+            **goals,
+            **measured,
+        }
 
 
 def unit_dict(record: JobRecord) -> dict[str, object]:

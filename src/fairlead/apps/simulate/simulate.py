@@ -23,6 +23,7 @@ from fairlead.apps.simulate.from_cluster import runs_from_cluster
 from fairlead.apps.simulate.placements import placement_profile
 from fairlead.apps.simulate.report import html_report
 from fairlead.apps.simulate.runs import SimRun, unit_dict
+from fairlead.apps.simulate.series_files import read_series
 from fairlead.apps.simulate.starts import starts_table
 from fairlead.apps.simulate.table import figures_table
 from fairlead.engine.events import PricesComputed
@@ -32,6 +33,7 @@ from fairlead.sim.traces.registry import read_traces
 from fairlead.sim.traces.trace import SimTrace
 from fairlead.sim.virtual.cluster import VirtualCluster, simulated_cluster
 from fairlead.sim.virtual.figures import figures_of
+from fairlead.sim.virtual.forecasts import ForecastMode, SimForecasts, goal_figures
 from fairlead.sim.virtual.fragments import FragmentSamples, basis_of
 from fairlead.sim.virtual.jobs import SCHEDULER, SimJob
 from fairlead.sim.virtual.live_state import AssumedRunTimes
@@ -58,6 +60,11 @@ class SimOptions:
     #: Where a report is written.
     html: Path | None = None
     is_quiet: bool = False
+    #: Files of prices and carbon intensity, as "low-carbon=FILE".
+    series: Sequence[str] = ()
+    #: What the scheduler is told of them, one run for each.
+    forecasts: Sequence[str] = ()
+    watts_per_gpu: float = 700.0
 
 
 def simulate(options: SimOptions) -> int:
@@ -95,10 +102,22 @@ def runs_of(options: SimOptions) -> Iterator[SimRun]:
     """Every trace under every policy, as each ends."""
     policies = [find_policy(name) for name in options.policies]
     placement_profile(options.placement or policies[0].placement)
-    chosen = list(product(_traces(options), policies))
+    told = list(_forecasts(options))
+    chosen = list(product(_traces(options), policies, told))
     with _progress(options) as progress:
-        for trace, policy in chosen:
-            yield _run(trace, policy, options, progress)
+        for trace, policy, forecasts in chosen:
+            yield _run(trace, policy, options, progress, forecasts)
+
+
+def _forecasts(options: SimOptions) -> Iterator[SimForecasts]:
+    """What the scheduler is told, in each run of a trace."""
+    series = read_series(options.series)
+    if options.forecasts and not series:
+        raise ConfigError("--forecast needs --series, such as --series low-carbon=FILE")
+    for word in options.forecasts or [ForecastMode.PERFECT]:
+        if word not in list(ForecastMode):
+            raise ConfigError(f"--forecast is {word!r}; choose of {', '.join(ForecastMode)}")
+        yield SimForecasts(series, ForecastMode(word), options.watts_per_gpu)
 
 
 def _traces(options: SimOptions) -> Iterator[SimTrace]:
@@ -125,11 +144,19 @@ def _progress(options: SimOptions) -> Progress:
     )
 
 
-def _run(trace: SimTrace, policy: SimPolicy, options: SimOptions, progress: Progress) -> SimRun:
+def _run(
+    trace: SimTrace,
+    policy: SimPolicy,
+    options: SimOptions,
+    progress: Progress,
+    forecasts: SimForecasts,
+) -> SimRun:
     placement, jobs = options.placement or policy.placement, trace.jobs[: options.jobs or None]
     task = progress.add_task(f"{trace.name} {policy.name}", total=len(jobs))
     began = time.process_time()
     cluster = simulated_cluster({SCHEDULER: placement_profile(placement)}, policy)
+    cluster.engine.wall_offset_s = forecasts.begin_s
+    cluster.tell(forecasts.feeds())
     cluster.add_nodes(trace.nodes)
     if (prices := compute(basis_of(trace.nodes, jobs))) is not None:
         cluster.engine.handle(PricesComputed(prices), now=0.0)
@@ -138,8 +165,19 @@ def _run(trace: SimTrace, policy: SimPolicy, options: SimOptions, progress: Prog
     _run_all(cluster, _samples(jobs), lambda done: progress.update(task, completed=done))
     cpu_s = time.process_time() - began
     progress.remove_task(task)
-    figures = figures_of(cluster.result)
-    return SimRun(trace.name, policy.name, placement, policy.knows, figures, cluster.result, cpu_s)
+    figures, goals = figures_of(cluster.result), goal_figures(forecasts, cluster.result.jobs)
+    told = forecasts.mode if forecasts.series else ""
+    return SimRun(
+        trace.name,
+        policy.name,
+        placement,
+        policy.knows,
+        figures,
+        cluster.result,
+        cpu_s,
+        goals,
+        told,
+    )
 
 
 def _samples(jobs: Sequence[SimJob]) -> FragmentSamples:

@@ -19,11 +19,34 @@ COLUMNS: tuple[tuple[str, Callable[[SimFigures], str]], ...] = (
 )
 
 
+#: Shown if a run has any of them.
+GOALS: tuple[tuple[str, Callable[[SimRun], str]], ...] = (
+    ("KWH", lambda run: _shown(run.goals.energy_kwh, 0)),
+    ("MONEY", lambda run: _shown(run.goals.money, 2)),
+    ("KG CO2", lambda run: _shown(run.goals.co2_kg, 1)),
+    ("MET", lambda run: _met(run.goals.deadlines_met, run.goals.deadlines)),
+)
+
+
 def figures_table(runs: Sequence[SimRun]) -> str:
     """One line for each run, below a line of names. Times in seconds."""
-    rows = [["TRACE", "POLICY", *(name for name, _ in COLUMNS)]]
-    rows += ([run.trace, run.policy, *(show(run.figures) for _, show in COLUMNS)] for run in runs)
-    return aligned(rows, 2)
+    told = any(run.forecast for run in runs)
+    goals = [each for each in GOALS if any(each[1](run) for run in runs)]
+    names = ["TRACE", "POLICY", *["FORECAST"] * told]
+    rows = [[*names, *(name for name, _ in COLUMNS), *(name for name, _ in goals)]]
+    for run in runs:
+        said = [run.trace, run.policy, *[run.forecast] * told]
+        shown = [show(run.figures) for _, show in COLUMNS]
+        rows.append([*said, *shown, *(show(run) for _, show in goals)])
+    return aligned(rows, len(names))
+
+
+def _shown(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
+def _met(met: int, of: int) -> str:
+    return f"{met:,}/{of:,}" if of else ""
 
 
 def aligned(rows: Sequence[Sequence[str]], names: int) -> str:

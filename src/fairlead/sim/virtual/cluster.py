@@ -5,7 +5,7 @@ once. Time jumps to the next moment at which a job comes, a job ends, or the eng
 called.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from heapq import heappop, heappush
@@ -16,16 +16,19 @@ from fairlead.engine.engine import Engine
 from fairlead.model.errors import FairleadError
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
+from fairlead.model.queues import QueueSpec
 from fairlead.placement.profile import Profile, without_solver
 from fairlead.queue.retry_times import ONLY_ON_CHANGE
 from fairlead.sim.virtual.claims import VirtualClaims
-from fairlead.sim.virtual.jobs import JobRecord, SimJob, gpu_amount
+from fairlead.sim.virtual.jobs import JobRecord, SimJob, gpu_amount, shifted
 from fairlead.sim.virtual.meter import GpuMeter
 from fairlead.sim.virtual.policies.policy import SimPolicy
 from fairlead.sim.virtual.result import SimResult
 from fairlead.sim.virtual.runs import JobOrder, JobRun
 
 _ENDS, _COMES = 0, 1
+#: The queue of all jobs, where the order of jobs is that of a queue.
+_QUEUE = "fairlead/sim"
 
 _LAST_DATE_S = 250e9
 
@@ -46,6 +49,9 @@ def simulated_cluster(profiles: Mapping[str, Profile], policy: SimPolicy) -> "Vi
     cluster = VirtualCluster(engine, policy)
     if order is not None:
         order.runs = cluster.runs_by_uid
+    if policy.queue_order is not None:
+        engine.handle(events.QueueKindSeen(_QUEUE.partition("/")[0], is_served=True), now=0.0)
+        engine.handle(events.QueueSeen(QueueSpec(_QUEUE, order=policy.queue_order)), now=0.0)
     return cluster
 
 
@@ -65,6 +71,9 @@ class VirtualCluster:
         self.running: dict[str, JobRun] = {}
         self.runs_by_uid: dict[str, JobRun] = {}
         self._agenda: list[tuple[float, int, int, JobRun, int]] = []
+        #: What the engine is told while jobs wait or come, and when.
+        self._feeds: Iterator[tuple[float, events.Event]] = iter(())
+        self._next_feed: tuple[float, events.Event] | None = None
         #: Jobs that a strict policy keeps from the engine, by key.
         self._held: list[tuple[float, int, JobRun]] = []
         self._pending: set[str] = set()
@@ -79,6 +88,11 @@ class VirtualCluster:
         for node in nodes:
             self._feed(events.NodeSeen(node))
             self.result.meter.add_node(node)
+
+    def tell(self, feeds: Iterator[tuple[float, events.Event]]) -> None:
+        """What the engine is told, and when, in order; it ends with the last job."""
+        self._feeds = feeds
+        self._next_feed = next(feeds, None)
 
     def submit(self, job: SimJob) -> None:
         """It comes at its time, or now if that has passed."""
@@ -109,6 +123,7 @@ class VirtualCluster:
         if job.name in self.result.records:
             raise SimulationError(f"two jobs have the name {job.name}; names must be unique")
         record = JobRecord(job.name, job.user, job.gpus, job.run_s, job.submit_s)
+        record.deadline_s = job.times.deadline_s if job.times else None
         self.result.records[job.name] = record
         return JobRun(job, len(self.result.records), record, job.run_s)
 
@@ -145,11 +160,15 @@ class VirtualCluster:
         """The next moment at which something happens."""
         planned = self._agenda[0][0] if self._agenda else None
         asked = self.engine.wake_at_s() if self._idle < _MOST_IDLE else None
-        due = [each for each in (planned, asked) if each is not None]
+        told = self._next_feed[0] if self._next_feed and (self._agenda or self._pending) else None
+        due = [each for each in (planned, asked, told) if each is not None]
         return max(self.now_s, min(due)) if due else None
 
     def _happen(self, moment: float) -> None:
-        changed = False
+        changed, is_told = False, False
+        while self._next_feed and self._next_feed[0] <= moment:
+            self._feed(self._next_feed[1])
+            self._next_feed, is_told = next(self._feeds, None), True
         while self._agenda and self._agenda[0][0] <= moment:
             _, kind, _, run, generation = heappop(self._agenda)
             if kind == _COMES:
@@ -160,7 +179,7 @@ class VirtualCluster:
                 changed = True
         if changed and self.policy and self.policy.interrupt:
             self.policy.interrupt(self)
-        self._idle = 0 if self._settle() or changed else self._idle + 1
+        self._idle = 0 if self._settle() or changed else self._idle + (not is_told)
 
     def _pass_to(self, moment: float) -> None:
         self.result.meter.advance(moment)
@@ -187,6 +206,7 @@ class VirtualCluster:
 
     def _create(self, run: JobRun) -> None:
         run.create_pods()
+        self._add_terms(run)
         if any(pod.request.claims for pod in run.job.pods):
             pods, claims = self.claims.created(run.pods.values())
             run.pods = {pod.uid: pod for pod in pods}
@@ -195,6 +215,15 @@ class VirtualCluster:
         self._pending.add(run.job.name)
         for pod in run.pods.values():
             self._feed(events.PodSeen(pod))
+
+    def _add_terms(self, run: JobRun) -> None:
+        """Its times of day, and its queue, where it has any."""
+        times, in_queue = run.job.times, self.policy and self.policy.queue_order is not None
+        if times is not None:
+            start = shifted(times, self.engine.wall_offset_s)
+            run.pods = {uid: replace(pod, start=start) for uid, pod in run.pods.items()}
+        if in_queue:
+            run.pods = {uid: replace(pod, queue=_QUEUE) for uid, pod in run.pods.items()}
 
     def _start(self, run: JobRun) -> None:
         """All of its pods have nodes."""

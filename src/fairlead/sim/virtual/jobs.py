@@ -1,7 +1,7 @@
 """A job of a simulation: one unit (a pod, or a gang), when it comes and how long it runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from fairlead.model.gangs import GangSpec, Membership
@@ -9,6 +9,7 @@ from fairlead.model.gpus import FAIRLEAD, WHOLE, Gpu, GpuRequest, Inventory
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.run_times import RunTime
+from fairlead.model.start_times import StartTimes
 
 #: The scheduler name of jobs that traces describe.
 SCHEDULER = "fairlead-sim"
@@ -33,6 +34,9 @@ class SimJob:
     gpus: float = 0.0
     #: What a restart costs, where a policy interrupts jobs.
     restart_s: float = 0.0
+    #: When it may start, until when it is to have ended and by which forecast it starts, in seconds
+    #: from the start of the trace.
+    times: StartTimes | None = None
 
     @property
     def service_s(self) -> float:
@@ -55,6 +59,8 @@ class JobRecord:
     evictions: int = 0
     #: It ran when the simulation began: figures of jobs leave it out.
     was_running: bool = False
+    #: It is to have ended by then; None: no time is given.
+    deadline_s: float | None = None
     #: Where it runs or ran last, once for each pod.
     nodes: list[str] = field(default_factory=list)
 
@@ -67,6 +73,17 @@ class JobRecord:
     def jct_s(self) -> float | None:
         """From submission to completion."""
         return None if self.end_s is None else self.end_s - self.submit_s
+
+
+def shifted(times: StartTimes, by_s: float) -> StartTimes:
+    """The same times, later by so much."""
+    return replace(
+        times,
+        created_s=times.created_s + by_s,
+        not_before_s=times.not_before_s + by_s,
+        deadline_s=None if times.deadline_s is None else times.deadline_s + by_s,
+        start_by_s=None if times.start_by_s is None else times.start_by_s + by_s,
+    )
 
 
 def whole_gpus(count: int) -> PodRequest:

@@ -48,9 +48,11 @@ class Point:
     length_s: float | None = None
 
 
-def read_records(data: bytes, location: str = "") -> tuple[list[Point], Counter[str]]:
+def read_records(
+    data: bytes, location: str = "", most: int = _MOST_RECORDS
+) -> tuple[list[Point], Counter[str]]:
     """What the bytes say, and how many records are not used, by why. Raises SourceFault."""
-    rows = _rows(data)
+    rows = _rows(data, most)
     places = {str(place) for row in rows if (place := _first(row, _LOCATIONS))}
     if location:
         rows = [row for row in rows if str(_first(row, _LOCATIONS) or "") == location]
@@ -61,15 +63,15 @@ def read_records(data: bytes, location: str = "") -> tuple[list[Point], Counter[
     return points, rejected
 
 
-def _rows(data: bytes) -> list[Mapping[str, Any]]:
+def _rows(data: bytes, most: int) -> list[Mapping[str, Any]]:
     """With names in lower case."""
     try:
         text = data.decode("utf-8-sig").strip()
-        rows = _listed(msgspec.json.decode(text)) if text[:1] in ("[", "{") else _lines(text)
+        rows = _listed(msgspec.json.decode(text)) if text[:1] in ("[", "{") else _lines(text, most)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, csv.Error) as error:
         raise SourceFault(f"it cannot be read: {error}") from error
-    if len(rows) > _MOST_RECORDS:
-        raise SourceFault(f"it has more than {_MOST_RECORDS} records")
+    if len(rows) > most:
+        raise SourceFault(f"it has more than {most} records")
     found = [row for row in rows if isinstance(row, dict)]
     return [{str(key).lower(): value for key, value in row.items()} for row in found]
 
@@ -80,9 +82,9 @@ def _listed(found: Any) -> Sequence[Any]:
     return found if isinstance(found, list) else []
 
 
-def _lines(text: str) -> Sequence[Any]:
+def _lines(text: str, most: int) -> Sequence[Any]:
     read = csv.DictReader(line for line in text.splitlines() if line.strip())
-    return list(islice(read, _MOST_RECORDS + 1))
+    return list(islice(read, most + 1))
 
 
 def _point(row: Mapping[str, Any], rejected: Counter[str]) -> Point | None:
@@ -123,11 +125,15 @@ def _number(said: Any) -> float | None:
 
 
 def spans_of(
-    points: Sequence[Point], rejected: Counter[str], *, may_be_negative: bool
+    points: Sequence[Point],
+    rejected: Counter[str],
+    *,
+    may_be_negative: bool,
+    most: int = MOST_SPANS,
 ) -> tuple[Span, ...]:
     """What is used of them, in order. Raises SourceFault if too little is."""
     given = len(points) + rejected.total()
-    found = _checked(points, rejected, may_be_negative=may_be_negative)
+    found = _checked(points, rejected, may_be_negative=may_be_negative, most=most)
     if not found:
         raise SourceFault(f"it has no usable values{_words(rejected)}")
     if rejected.total() > _MOST_REJECTED * given:
@@ -136,12 +142,15 @@ def spans_of(
 
 
 def _checked(
-    points: Sequence[Point], rejected: Counter[str], *, may_be_negative: bool
+    points: Sequence[Point], rejected: Counter[str], *, may_be_negative: bool, most: int
 ) -> dict[float, Point]:
     usual = median(abs(point.value) for point in points) if points else 0.0
     found: dict[float, Point] = {}
     for point in points:
-        if why := _fault(point, found, usual, may_be_negative=may_be_negative):
+        why = _fault(point, found, usual, may_be_negative=may_be_negative)
+        if not why and point.start_s not in found and len(found) >= most:
+            why = "too many"
+        if why:
             rejected[why] += 1
         else:
             found.setdefault(point.start_s, point)
@@ -158,7 +167,7 @@ def _fault(
         return "negative"
     if abs(point.value) > HIGHEST or (usual and abs(point.value) > _JUMP * usual):
         return "too much"
-    return "too many" if len(found) >= MOST_SPANS else ""
+    return ""
 
 
 def _spans(points: Sequence[tuple[float, Point]]) -> Iterator[Span]:

@@ -6,6 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from fairlead.model.backfill import NO_BACKFILL, BackfillMode, BackfillTerms
+from fairlead.model.queues import UnitOrder
 
 if TYPE_CHECKING:
     from fairlead.sim.virtual.cluster import VirtualCluster
@@ -45,11 +46,13 @@ class SimPolicy:
     strict: bool = False
     #: Which planned starts the engine makes and protects.
     backfill: BackfillTerms = NO_BACKFILL
+    #: All jobs are in a queue with this order; None: there is no queue.
+    queue_order: UnitOrder | None = None
 
     @property
     def orders(self) -> bool:
         """Whether jobs come by `key`: the engine has no order of its own."""
-        return self.backfill.mode is not BackfillMode.SHORT_FIRST
+        return self.backfill.mode is not BackfillMode.SHORT_FIRST and self.queue_order is None
 
     #: Called whenever jobs came or ended, before the engine decides.
     interrupt: Callable[["VirtualCluster"], None] | None = None

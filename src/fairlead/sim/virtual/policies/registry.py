@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from fairlead.model.errors import ConfigError
+from fairlead.sim.virtual.policies.deadlines import DEADLINE, SLACK, SLACK_EASY
 from fairlead.sim.virtual.policies.fifo import FIFO
 from fairlead.sim.virtual.policies.fifo_easy import FIFO_EASY
 from fairlead.sim.virtual.policies.fifo_strict import FIFO_STRICT
@@ -16,6 +17,7 @@ from fairlead.sim.virtual.policies.ssf_easy import SSF_EASY
 
 _ALL = (
     FIFO, FIFO_STRICT, FIFO_EASY, SJF, SSF, SSF_EASY, SHORT_FIRST, SRTF, SRSF,
+    DEADLINE, SLACK, SLACK_EASY,
 )  # fmt: skip
 
 POLICIES: Mapping[str, SimPolicy] = {policy.name: policy for policy in _ALL}
