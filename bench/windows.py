@@ -1,10 +1,12 @@
-"""What start windows save beside an oracle, if the forecast is the day before.
+"""What start windows save beside an oracle, if the forecast is the day before: CARBON-24.
 
 python bench/windows.py [--data FOLDER] [--days 4] [--run 4h] [--slack 24h]
 
-With a folder: each file in it is a series of carbon intensity or prices, as `goals.forecasts`
-reads files. Without: generated series of a year, which are no measurements: days with a low at noon
-or at night, weekends, and weather that comes and goes over days (an autoregressive process).
+With a folder: each file in it is a series of carbon intensity or prices, as `goals.forecasts` reads
+files: CSV with a header (Electricity Maps, carbonintensity.org.uk) or JSON, up to 106,000 records.
+The goal is 85 % of what an oracle saves. Without: generated series of a year, which are no
+measurements: days with a low at noon or at night, weekends, and weather that comes and goes over
+days (an autoregressive process).
 
 Units come over the whole series. The mean over the run is compared: started at once, at the start
 that the values of the day before give, and at the best start. The saving is that of all units
@@ -12,17 +14,16 @@ together. The forecast is renewed each hour until the unit starts.
 """
 
 import argparse
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairlead.apps.simulate.series_files import series_of_file
 from fairlead.engine.best_start import BestStart
 from fairlead.model.forecasts import Forecast
 from fairlead.model.run_times import duration_s
 from fairlead.model.start_times import Window
-from fairlead.telemetry.figures.forecast_series import read_records, spans_of
 
 HOUR_S, DAY = 3600.0, 24
 Series = NDArray[np.float64]
@@ -49,8 +50,7 @@ GENERATED = {
 
 
 def of_file(path: Path) -> Series:
-    points, rejected = read_records(path.read_bytes())
-    spans = spans_of(points, Counter(rejected), may_be_negative=True)
+    spans = series_of_file(path, Window.CHEAP).spans
     hours = np.arange(spans[0][0], spans[-1][1], HOUR_S)
     begins, values = np.array([s[0] for s in spans]), np.array([s[2] for s in spans])
     return values[np.searchsorted(begins, hours, side="right") - 1]
@@ -71,10 +71,10 @@ def chosen(series: Series, came: int, run_s: float, slack: int) -> int:
     return came + slack
 
 
-def compare(series: Series, days: int, run_s: float, slack: int) -> tuple[float, float]:
-    """The part that an oracle saves, and that the forecast saves."""
+def compare(series: Series, days: int, run_s: float, slack: int) -> tuple[float, float, float]:
+    """The mean of runs that start at once, at the start that was chosen, and at the best one."""
     last = len(series) - slack - round(run_s / HOUR_S) - DAY
-    at_once = best = ours = 0.0
+    at_once = best = ours = units = 0.0
     for came in np.linspace(DAY, last, DAY * days).astype(int):
         truth = a_forecast(series[came : came + slack + round(run_s / HOUR_S) + 1], int(came))
         latest_s = float(came + slack) * HOUR_S
@@ -83,7 +83,8 @@ def compare(series: Series, days: int, run_s: float, slack: int) -> tuple[float,
         assert oracle is not None
         assert mean is not None
         at_once, best, ours = at_once + oracle.first_mean, best + oracle.mean, ours + mean
-    return 1 - best / at_once, 1 - ours / at_once
+        units += 1
+    return at_once / units, ours / units, best / units
 
 
 def main() -> None:
@@ -101,10 +102,14 @@ def main() -> None:
     found = {path.name: of_file(path) for path in files}
     found = found or {name: generated(7, **terms) for name, terms in GENERATED.items()}
     print(f"run {options.run}, slack {options.slack}")
-    print(f"{'SERIES':28} {'ORACLE':>7} {'OURS':>7} {'OF IT':>6}")
+    header = f"{'SERIES':28} {'AT ONCE':>8} {'FAIRLEAD':>8} {'ORACLE':>8}"
+    print(f"{header}   {'ORACLE SAVES':>12} {'FAIRLEAD':>8} {'OF IT':>6}")
     for name, series in found.items():
-        oracle, ours = compare(series, options.days, run_s, round(slack_s / HOUR_S))
-        print(f"{name:28} {oracle:7.1%} {ours:7.1%} {ours / oracle if oracle else 1:6.0%}")
+        means = compare(series, options.days, run_s, round(slack_s / HOUR_S))
+        ours, oracle = (1 - mean / means[0] for mean in means[1:])
+        of_it = ours / oracle if oracle else 1.0
+        row = " ".join(f"{mean:8.1f}" for mean in means)
+        print(f"{name:28} {row}   {oracle:12.1%} {ours:8.1%} {of_it:6.0%}", flush=True)
 
 
 if __name__ == "__main__":

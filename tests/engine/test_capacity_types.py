@@ -18,7 +18,9 @@ from fairlead.model.capacity_types import CapacityTerms, CapacityType, capacity_
 from fairlead.model.node_figures import NAME, Figure, FigureList, FigureRule, SeenFigures
 from fairlead.model.nodes import Node
 from fairlead.model.pods import NodeTerm, Pod, Taint, Toleration
+from fairlead.model.run_times import RunTime
 from fairlead.model.selectors import Requirement
+from fairlead.model.start_times import StartTimes
 from fairlead.plugins.goals import GoalLevel, Goals
 from fairlead.plugins.goals_built_in import PodCost
 from gang_world import GangWorld, a_gang
@@ -116,6 +118,29 @@ def test_a_pod_waits_for_spot_with_a_reason_that_buys_no_node_and_no_longer_than
     assert not decide(engine, now=59.0)
     engine.tend(now=60.0)
     assert binds(decide(engine, now=75.0)) == {"p": "a"}
+
+
+def test_a_pod_waits_for_spot_no_longer_than_its_deadline_allows() -> None:
+    engine = an_engine(a_node("a", gpus=4))
+    start = StartTimes(0.0, deadline_s=200.0)
+    pod = replace(waiting(3600.0), start=start, run_time=RunTime(100.0, 150.0, "annotation"))
+    see(engine, pod)
+    (failure,) = failures(decide(engine))
+    assert (failure.reason, failure.message) == (
+        "WaitingForBetterPlace",
+        "it fits now, and waits 50 s more at most for spot capacity",
+    )
+    engine.tend(now=49.0)
+    assert not binds(decide(engine, now=49.0))
+    engine.tend(now=50.0)
+    assert binds(decide(engine, now=50.0)) == {"p": "a"}
+
+
+def test_a_pod_that_is_late_already_does_not_wait_for_spot() -> None:
+    engine = an_engine(a_node("a", gpus=4))
+    pod = replace(waiting(3600.0), start=StartTimes(0.0, deadline_s=-10.0))
+    see(engine, pod)
+    assert binds(decide(engine)) == {"p": "a"}
 
 
 def test_spot_capacity_that_comes_ends_the_wait() -> None:

@@ -1,10 +1,11 @@
 """Units that fit now and wait for a while for nodes that they prefer.
 
 Such a wait is deliberate: its reason is never `Unschedulable`, for which autoscalers add nodes. It
-ends when a preferred node fits, and at the latest when the unit's patience ends.
+ends when a preferred node fits, and at the latest when the unit's patience ends, or when it would
+miss its deadline.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -46,6 +47,8 @@ class GoalWaits:
         self._cluster = cluster
         self._queue = queue
         self._placements = placements
+        #: With which start a unit meets its deadline, on the clock of the engine.
+        self.latest_start_s: Callable[[Unit], float] = lambda _: inf
         #: Units that wait, by their key.
         self._waits: dict[str, _Wait] = {}
         self._heap: list[tuple[float, str]] = []
@@ -63,10 +66,12 @@ class GoalWaits:
         rows = [(pod, self._cluster.row_of[node]) for pod, node in placed]
         if self._is_nominated(unit.pods):
             rows = []  # it takes the room that others leave for it
-        spot = patience_s(unit.pods) > waited_s and not self._are_spot(rows)
-        levels = self._unmet(rows, waited_s)
-        waits = [(patience_s(unit.pods), "spot capacity")] if spot else []
-        waits += [(level.patience_s, _words(level)) for level in levels]
+        most_s = self.latest_start_s(unit) - entry.first_queued_s
+        patient_s = min(patience_s(unit.pods), most_s)
+        spot = patient_s > waited_s and not self._are_spot(rows)
+        levels = self._unmet(rows, waited_s) if waited_s < most_s else ()
+        waits = [(patient_s, "spot capacity")] if spot else []
+        waits += [(min(level.patience_s, most_s), _words(level)) for level in levels]
         if not waits:
             self._waits.pop(unit.key, None)
             return None

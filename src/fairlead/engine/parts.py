@@ -204,6 +204,7 @@ class Parts:
         self.start_windows = self.requeuer.start_windows = StartWindows(
             self.queue, self.cluster.nominations, self.run_times, self.utc_s
         )
+        self.requeuer.goal_waits.latest_start_s = self.start_windows.latest_start_s
         self.start_forecasts = StartForecasts(
             self.queue, self.plans, self.run_times, self.holding_of, self.kept.start_record
         )

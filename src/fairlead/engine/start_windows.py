@@ -205,6 +205,18 @@ class StartWindows:
         plan = self._plans.get(key)
         return plan if plan is not None and (plan.chosen or plan.awaits) else None
 
+    def latest_start_s(self, unit: Unit) -> float:
+        """On the clock of the engine: with a later start it would miss its deadline, if the run
+        takes as long as it may; infinite without a deadline.
+        """
+        if all(pod.start is None for pod in unit.pods):
+            return inf
+        deadline_s = unit_times(unit).deadline_s
+        if deadline_s is None:
+            return inf
+        expected = self._run_times.expectation(unit)
+        return deadline_s - (expected.most_s if expected else 0.0) - self._utc_s(0.0)
+
     def has_given_up(self, key: str) -> bool:
         """Whether the time is over that the unit was to wait at most."""
         return key in self._over
