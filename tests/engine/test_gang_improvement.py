@@ -96,6 +96,16 @@ def test_a_gang_that_has_the_cheapest_nodes_is_not_asked_about() -> None:
     assert set(placed(world).values()) == {"cheap"}
 
 
+def test_a_gang_that_is_too_large_to_be_filled_several_times_in_a_turn_is_placed_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fairlead.engine.gang_solver._MOST_COMPARED", len(CORES) - 1)
+    world = a_world(CHEAP, DEAR)
+    world.create(*of_cores("g", CORES))
+    world.decide_all()
+    assert len(world.binds) == len(CORES)
+
+
 def test_what_it_found_is_kept_for_it_meanwhile() -> None:
     world, pods = a_world(CHEAP, DEAR), of_cores("g", CORES)
     world.create(*pods)

@@ -31,6 +31,8 @@ from fairlead.queue.units import Gang
 
 #: Pods of a gang that is asked about.
 _MOST_PODS = 1000
+#: Of one that has nodes: it is filled three times in one turn, with and without its plan.
+_MOST_COMPARED = 400
 #: Questions without an answer.
 _MOST_OPEN = 4
 #: Gangs of which the last question is remembered.
@@ -108,6 +110,8 @@ class GangSolver:
         if not filling.succeeded:
             return asked if len(asked.kinds) > 1 and self._is_new(asked) else None
         if terms is None or not terms.improves or not levels:
+            return None
+        if len(filling.placed) > _MOST_COMPARED:
             return None
         if filling.within is not None:
             asked = asked.within_preferred()
@@ -196,6 +200,13 @@ class GangSolver:
         plan = self._plans.pop(gang.key, None) if self._plans else None
         if not plan or plan.keys() != {pod.uid for pod in ordered(gang)[: gang.room]}:
             return self._search.best(trial, gang, now, room)
+        if len(plan) > _MOST_COMPARED:  # it found no nodes when it was asked about
+            return self._filled(trial, gang, plan) or self._search.best(trial, gang, now, room)
+        return self._cheaper(trial, gang, plan, now, room)
+
+    def _cheaper(
+        self, trial: Trial, gang: Gang, plan: Mapping[str, str], now: float, room: GangRoom | None
+    ) -> Filling:
         start = trial.checkpoint()
         found = self._search.best(trial, gang, now, room)
         trial.rollback(start)
