@@ -8,6 +8,7 @@ from test_gang_claims import prepares, show
 from builders import a_node, an_engine, decide, see
 from claim_objects import a_claim, a_claim_user, a_claiming_pod, a_slice
 from fairlead.engine.engine import Engine
+from fairlead.engine.events import NodeSeen
 from fairlead.engine.instructions import AnnounceFailure
 from fairlead.model.claims import (
     AllocatedDevice,
@@ -95,3 +96,17 @@ def test_a_later_pod_joins_the_others() -> None:
                          reserved_for=(a_claim_user(first),)))  # fmt: skip
     see(engine, replace(first, node="n1"))
     assert nodes_of(engine, [second]) == ["n3"]
+
+
+def test_a_later_pod_joins_the_others_in_the_clique_of_now() -> None:
+    """Names of cliques change when their fabric is restarted."""
+    engine = an_engine_with("a", "b", "a", "b")
+    first, second = a_gang(engine, 2)
+    device = AllocatedDevice("r", DRIVER, "n1", "channel-0")
+    show(engine, replace(a_channel("c0"), allocation=Allocation((device,)),
+                         reserved_for=(a_claim_user(first),)))  # fmt: skip
+    see(engine, replace(first, node="n1"))
+    for at, clique in enumerate(("x", "y", "y", "x")):
+        node = a_node(f"n{at}", gpus=0, labels={CLIQUE: clique})
+        engine.handle(NodeSeen(node), now=1.0)
+    assert nodes_of(engine, [second]) == ["n2"]

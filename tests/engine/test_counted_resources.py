@@ -14,7 +14,14 @@ from fairlead.cluster import counted_books, counted_layers
 from fairlead.cluster.counted_book import CountedBook
 from fairlead.engine import counted_statuses
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import CountedGone, CountedSeen, NodeGone, NodeSeen, PodSeen
+from fairlead.engine.events import (
+    CountedGone,
+    CountedSeen,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+)
 from fairlead.engine.instructions import Bind, CountedStatusChanged, Instruction
 from fairlead.engine.reasons import (
     COUNTED_RESOURCE_NOT_ALLOWED,
@@ -216,7 +223,8 @@ def test_each_layer_of_the_node_has_to_have_enough() -> None:
     assert world.failures["three"].reason == WAITING_FOR_COUNTED_RESOURCE
     assert world.failures["three"].message == (
         "counted resource racks: 1 requested, and no node that fits has a layer with so many left; "
-        "most are left on: rack/a 0, rack/b 0"
+        "most are left on: rack/a 0, rack/b 0; "
+        "pods of namespace default hold 2, those of others 0"
     )
     world.run_until(51)
     assert world.runs("three")
@@ -650,3 +658,40 @@ def test_its_metrics_are_those_of_the_books() -> None:
     world.submit(*asking("one", ("solver", 2)))
     for name, value in (("total", 4), ("used", 2), ("outside", 1), ("outside_unknown", 1)):
         assert value_of(f"fairlead_counted_resource_{name}", labels) == value
+
+
+def test_a_holder_that_comes_again_under_its_name_is_another_one() -> None:
+    """Its controller may create it before the end of the first one is seen."""
+    world = CountedWorld(SOLVER)
+    world.submit(*asking("one", ("solver", 2)))
+    first = world.pods["one"]
+    (second,) = asking("one", ("solver", 2))
+    world.submit(replace(second, uid="another"))
+    assert not world.runs("another"), "the first one still has them"
+    world.tell(PodGone(world.pods.pop(first.uid)))
+    world.work()
+    assert world.runs("another")
+    assert world.used() == 2
+
+
+def test_a_pod_that_has_finished_gives_back_while_its_object_is_still_there() -> None:
+    world = CountedWorld(SOLVER)
+    world.submit(*asking("one", ("solver", 2)))
+    world.submit(*asking("two", ("solver", 2)))
+    assert not world.runs("two")
+    world.tell(PodSeen(replace(world.pods["one"], finished=True)))
+    world.work()
+    assert world.runs("two")
+    assert world.used() == 2
+
+
+def test_two_clusters_with_one_pool_see_the_use_of_the_other() -> None:
+    """Each is told what the other uses, after every start."""
+    spec = replace(SOLVER, total=3, outside=OutsideTerms(max_age_s=1000))
+    here, there = CountedWorld(spec), CountedWorld(spec)
+    for number in range(3):
+        for world, other in ((here, there), (there, here)):
+            world.count(replace(spec, measured=OutsideUse(other.used(), 0.0)))
+            world.submit(*asking(f"p{number}", ("solver", 1)))
+    assert (here.used(), there.used()) == (2, 1)
+    assert "1 are used outside the cluster" in here.failures["p2"].message

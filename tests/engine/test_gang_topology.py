@@ -369,3 +369,47 @@ def test_a_gang_of_parts_of_gpus_is_planned_and_placed_over_several_turns(
         turns.append(attempt)
     assert len(turns) >= 5, "a plan, then one member in each turn"
     assert len(binds([each for turn in turns for each in turn.instructions])) == 4
+
+
+def relabelled(engine: Engine, **labels: dict[str, str]) -> None:
+    """Nodes by name get these labels."""
+    for name, each in labels.items():
+        node = engine.cluster.node_at(engine.cluster.row_of[name.replace("_", "-")])
+        engine.handle(NodeSeen(replace(node, labels=each)), now=2.0)
+
+
+def test_racks_that_are_renamed_live_keep_their_gangs_together() -> None:
+    engine = racks(a1=[4], b1=[8])
+    pods = a_gang(engine, 4, REQUIRED)
+    settle(engine, decide(engine))
+    names = {"a1_0": {BLOCK: "x", RACK: "left"}, "b1_0": {BLOCK: "x", RACK: "right"}}
+    relabelled(engine, **names)
+    engine.handle(PodGone(replace(pods[2], node="a1-0")), now=5.0)
+    see(engine, replace(pods[2], uid="again", name="again"))
+    assert binds(decide(engine, now=10.0)) == {"again": "a1-0"}
+
+
+def test_a_gang_waits_while_its_label_has_another_name_and_starts_when_it_is_back() -> None:
+    engine = racks(a1=[4])
+    before = {BLOCK: "a", RACK: "a1"}
+    relabelled(engine, a1_0={"example.com/cabinet": "a1"})
+    a_gang(engine, 4, REQUIRED)
+    assert "no node has the label" in said(decide(engine))[1]
+    relabelled(engine, a1_0=before)
+    assert racks_of(decide(engine, now=60.0)) == ["a1"]
+
+
+@pytest.mark.parametrize("depth", [1, 6])
+def test_a_tree_may_have_one_level_or_six_and_values_may_be_hashes(depth: int) -> None:
+    levels = [f"example.com/level-{number}" for number in range(depth)]
+
+    def labels(rack: int) -> dict[str, str]:
+        """All levels above the last are the same for both racks."""
+        above = dict.fromkeys(levels[:-1], "9f86d081884c7d659a2feaa0c55ad015")
+        return {**above, levels[-1]: f"{rack:063x}"}
+
+    nodes = [a_node(f"r{n % 2}-{n}", gpus=2, labels=labels(n % 2)) for n in range(4)]
+    engine = an_engine(*nodes)
+    engine.cluster.topology.configured = Topology(tuple(map(TopologyLevel, levels)))
+    a_gang(engine, 4, TopologyRule(levels[-1]))
+    assert len(racks_of(decide(engine))) == 1

@@ -50,7 +50,18 @@ def test_a_time_of_day_or_so_long_after_the_creation(word: str, at_s: float) -> 
 
 
 @pytest.mark.parametrize(
-    "word", ["soon", "", "25:00", "9" * 100, "400d", "0001-01-01T00:00:00+23:59"]
+    "word",
+    [
+        "soon",
+        "",
+        "25:00",
+        "9" * 100,
+        "400d",
+        "0001-01-01T00:00:00+23:59",
+        "2026-12-31T23:59:60Z",  # a leap second
+        "2026-11-16T14:00 Berlin",  # the name of a zone
+        "2026-11-16T14:00[CET]",
+    ],
 )
 def test_what_is_no_time_is_ignored_with_a_sentence(word: str) -> None:
     found = read(deadline=word, not_before="1h")
@@ -107,3 +118,10 @@ def test_a_deadline_that_cannot_be_met_says_by_how_much() -> None:
 def test_durations_are_written_as_people_do() -> None:
     found = [words(each) for each in (0.0, 20.0, 90.0, 3600.0, 9000.0, 3601.0)]
     assert found == ["0s", "20s", "1m30s", "1h", "2h30m", "1h"]
+
+
+def test_the_hour_that_comes_twice_is_told_apart_by_its_offset() -> None:
+    """Central Europe, 25 October: 2:30 in summer time, and an hour later again."""
+    summer, winter = (read(not_before=f"2026-10-25T02:30:00+0{hours}:00") for hours in (2, 1))
+    assert summer.not_before_s is not None
+    assert winter.not_before_s == summer.not_before_s + HOUR

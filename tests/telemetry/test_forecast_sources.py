@@ -336,3 +336,10 @@ async def test_a_forecast_that_is_dated_in_the_future_becomes_old(tmp_path: Path
     file.write_bytes(json.dumps(hours(*[200] * 24)).encode())
     os.utime(file, (ahead_s, ahead_s))
     assert (await world.take(MIDNIGHT + 3 * HOUR)).spans, "it is another forecast"
+
+
+async def test_a_leap_second_is_no_time_and_leaves_the_rest(tmp_path: Path) -> None:
+    rows = [*hours(1, 2, 3), {"time": "2026-12-31T23:59:60Z", "value": 1}]
+    found, problem = await from_file(tmp_path, rows)
+    assert len(found.spans) == 3
+    assert "1 no time" in problem

@@ -122,7 +122,7 @@ class CountedResources:
         book, amount = needs[0]
         key = _key(book.spec.name)
         if book.spec.layers:
-            refusal = counted_messages.too_few_on_layers(book, amount, key)
+            refusal = counted_messages.too_few_on_layers(book, amount, pod.namespace, key)
         else:  # it depends on the model of its GPUs how much it needs
             amount = self.books.least_beyond(book, pod)
             refusal = counted_messages.too_few(book, amount, pod.namespace, key)

@@ -21,28 +21,24 @@ _MOST_LAYERS = 3
 
 def too_few(book: CountedBook, amount: int, namespace: str, key: str) -> QuotaRefusal:
     spec, total = book.spec, book.spec.total or 0
-    own = book.by_namespace[namespace]
-    others = book.used - own
     free = max(0, book.free or 0)
     message = (
         f"counted resource {spec.name}: {_shown(spec, amount)} requested, {free} of {total} free; "
-        f"pods of namespace {namespace} hold {own}, those of others {others}"
+        f"{_holders(book, namespace)}"
     )
-    if book.outside:
-        message += f", {book.outside} are used outside the cluster"
     return QuotaRefusal(
         WAITING_FOR_COUNTED_RESOURCE, message, NOTHING, key, spec.name, total, book.used, amount
     )
 
 
-def too_few_on_layers(book: CountedBook, amount: int, key: str) -> QuotaRefusal:
+def too_few_on_layers(book: CountedBook, amount: int, namespace: str, key: str) -> QuotaRefusal:
     """No layer of the nodes that fit has enough left."""
     spec = book.spec
     names = nlargest(_MOST_LAYERS, book.layers.known(), key=book.left_on)
     left = ", ".join(f"{name} {max(0, book.left_on(name))}" for name in names) or "none"
     message = (
         f"counted resource {spec.name}: {_shown(spec, amount)} requested, and no node that fits "
-        f"has a layer with so many left; most are left on: {left}"
+        f"has a layer with so many left; most are left on: {left}; {_holders(book, namespace)}"
     )
     return QuotaRefusal(
         WAITING_FOR_COUNTED_RESOURCE, message, NOTHING, key, spec.name, asked=amount
@@ -73,6 +69,12 @@ def invalid(spec: CountedResource, key: str) -> QuotaRefusal:
 def not_allowed(name: str, namespace: str, key: str) -> QuotaRefusal:
     message = f"pods of namespace {namespace} may not use the counted resource {name}"
     return QuotaRefusal(COUNTED_RESOURCE_NOT_ALLOWED, message, NOTHING, key, name)
+
+
+def _holders(book: CountedBook, namespace: str) -> str:
+    own = book.by_namespace[namespace]
+    outside = f", {book.outside} are used outside the cluster" if book.outside else ""
+    return f"pods of namespace {namespace} hold {own}, those of others {book.used - own}{outside}"
 
 
 def _shown(spec: CountedResource, amount: int) -> str:
