@@ -6,7 +6,7 @@ import queue
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from builders import a_node, a_pod
 from fairlead.apps.cli import app
 from fairlead.apps.config.profiles import built_in
+from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.apps.decision_log import log_writer, records
 from fairlead.apps.decision_log.anonymise import NameMap, words_in
 from fairlead.apps.decision_log.frames import (
@@ -61,10 +62,12 @@ from fairlead.model.forecasts import Forecast
 from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.gpus import FAIRLEAD, Gpu, GpuRequest, Inventory
 from fairlead.model.named_readings import ReadingTerms, SeenReading
+from fairlead.model.node_figures import NAME as NODE_NAME
 from fairlead.model.node_figures import Figure, FigureList, FigureRule, SeenFigures
 from fairlead.model.run_times import RunTime
 from fairlead.model.start_times import Window
 from fairlead.model.storage import StorageClass
+from fairlead.placement.profile import Profile
 
 NAME = "gpu-scheduler"
 
@@ -73,11 +76,15 @@ class Logged:
     """A driver of an engine that is recorded; binds and evictions succeed at once."""
 
     def __init__(
-        self, directory: Path, most_bytes: int = 8 << 20, header: LogHeader | None = None
+        self,
+        directory: Path,
+        most_bytes: int = 8 << 20,
+        header: LogHeader | None = None,
+        profiles: Mapping[str, Profile] | None = None,
     ) -> None:
         self.log = DecisionLog(LogPlan(directory, most_bytes), header or LogHeader("test"))
         encoder = DialectEncoder(self.log.drawing(iter(range(10**6)).__next__))
-        self.engine = RecordedEngine(self.log, {NAME: built_in(NAME)}, None, encoder)
+        self.engine = RecordedEngine(self.log, profiles or {NAME: built_in(NAME)}, None, encoder)
         self.now = 0.0
         self.tell(events.ServerKnown(KUBERNETES_1_37))
 
@@ -476,3 +483,35 @@ def test_numbers_times_and_the_order_of_names_stay() -> None:
     ]  # fmt: skip
     kept = frozenset({"nvidia", "com", "gpu"})
     assert list(words_in("alpha 4Gi 90m nvidia.com/gpu beta", kept)) == ["alpha", "beta"]
+
+
+def test_it_says_what_goals_counted_for_a_pod_and_what_others_would_have(tmp_path: Path) -> None:
+    """As `fairlead replay --pod` shows it, for a pod of a gang as for any other."""
+    config = "profiles: [{schedulerName: gpu-scheduler, goals: {order: [{sum: [Cost]}]}}]\n"
+    file = tmp_path / "config.yaml"
+    file.write_text(config)
+    profiles = plan(RunOptions(config=file)).profiles
+    header = LogHeader("test", config=config, keeps_records=True)
+    world = Logged(tmp_path / "log", header=header, profiles=profiles)
+    world.engine.keeps_records = True
+    for name in "ab":
+        world.tell(events.NodeSeen(a_node(name, gpus=4)))
+    rules = tuple(
+        FigureRule(((NODE_NAME, name),), price) for name, price in {"a": 8.0, "b": 12.0}.items()
+    )
+    prices = SeenFigures(Figure.PRICE, (FigureList("test", rules),))
+    world.tell(events.FiguresSeen(prices))
+    spec = GangSpec("fairlead/default/g", 2)
+    for rank in range(2):
+        member = a_pod(f"g-{rank}", gpus=1)
+        world.tell(events.PodSeen(replace(member, gang=Membership(spec.key, rank=rank, spec=spec))))
+    world.tell(events.PodSeen(a_pod("large", gpus=9)))
+    world.decide()
+    world.log.close(10)
+    done = CliRunner().invoke(app, ["replay", str(tmp_path / "log"), "--pod", "default/g-1"])
+    assert done.exit_code == 0, done.stdout
+    assert "chosen: a counts Cost 2 money/h" in done.stdout
+    assert "next: b would have counted Cost 3 money/h" in done.stdout
+    done = CliRunner().invoke(app, ["replay", str(tmp_path / "log"), "--pod", "default/large"])
+    assert "Unschedulable: 0/2 nodes are available" in done.stdout
+    assert "bound to" not in done.stdout

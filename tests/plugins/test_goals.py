@@ -18,6 +18,7 @@ from fairlead.model.node_figures import NAME, Figure, FigureList, FigureRule, Se
 from fairlead.plugins.goals import GoalLevel, Goals
 from fairlead.plugins.goals_built_in import Carbon, LostTime, PodCost, UnusedCost, Watts
 from fairlead.plugins.registry import Registry
+from gang_world import a_gang
 
 SPOT = {"karpenter.sh/capacity-type": "spot"}
 
@@ -190,3 +191,32 @@ def test_the_record_of_a_decision_has_what_each_goal_counted() -> None:
     see(engine, a_pod("p", gpus=1))
     (decided,) = [each for each in decide(engine) if isinstance(each, Decided)]
     assert [each.text for each in decided.record.goals] == ["Cost 2 money/h", "Watts 0 W"]
+
+
+def test_the_record_has_the_next_best_node_and_those_that_no_other_beats() -> None:
+    nodes = [a_node(name, gpus=4) for name in "abcd"]
+    engine = an_engine(Goals((level(PodCost()), level(Watts()))), *nodes)
+    engine.keeps_records = True
+    engine.handle(FiguresSeen(figures(a=8.0, b=12.0, c=20.0, d=24.0)), now=0.0)
+    watts = figures(Figure.WATTS, a=400.0, b=100.0, c=40.0, d=40.0)
+    engine.handle(FiguresSeen(watts), now=0.0)
+    see(engine, a_pod("p", gpus=1))
+    (decided,) = [each for each in decide(engine) if isinstance(each, Decided)]
+    found = decided.record.alternatives
+    assert found is not None
+    assert found.best.text == "a: Cost 2 money/h, Watts 100 W"
+    assert found.runner_up is not None
+    assert found.runner_up.text == "b: Cost 3 money/h, Watts 25 W"
+    assert [each.node for each in found.pareto] == ["a", "b", "c"], "d is worse than c"
+
+
+def test_what_goals_counted_is_recorded_for_each_pod_of_a_gang_beside_those_before_it() -> None:
+    engine = an_engine(Goals((level(UnusedCost()),)), a_node("a", gpus=4), a_node("b", gpus=4))
+    engine.keeps_records = True
+    engine.handle(FiguresSeen(figures(a=8.0, b=12.0)), now=0.0)
+    for pod in a_gang("g", 2):
+        see(engine, pod)
+    decided = [each for each in decide(engine) if isinstance(each, Decided)]
+    assert [each.record.goals[0].text for each in decided] == [
+        "UnusedCost 6 money/h", "UnusedCost 0 money/h",
+    ]  # fmt: skip

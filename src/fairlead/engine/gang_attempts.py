@@ -31,6 +31,7 @@ from fairlead.engine.gang_trials import Filling, MemberPlacement, ordered
 from fairlead.engine.gang_views import GangViews
 from fairlead.engine.held_room import Hold
 from fairlead.engine.in_flight import InFlight
+from fairlead.engine.instructions import Decided
 from fairlead.engine.reasons import INVALID_POD, UNSCHEDULABLE
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.errors import PluginFault
@@ -386,7 +387,15 @@ class GangAttempts:
     def _decided(self, flight: GangFlight, now: float) -> Attempt:
         if self._queue.awaited or self._queue.held_back:
             self._requeuer.look_at_next(self._requeuer.class_of(flight.gang), now)
-        return Attempt(flight.gang, Outcome.SCHEDULED, self.binding.begin(flight, now))
+        members = flight.placed.values()
+        noted = [
+            Decided(each.pod, each.placed.node, each.record) for each in members if each.record
+        ]
+        return Attempt(flight.gang, Outcome.SCHEDULED, [*self.binding.begin(flight, now), *noted])
+
+    def keep_records(self, keeps: Callable[[], bool]) -> None:
+        """Notes why members go where they go, as long as it is so."""
+        self._search.trials.keeps_records = keeps
 
     def _forget_nominations(self, gang: Gang) -> None:
         """The room that it was nominated for is only one of several that will do."""

@@ -17,9 +17,10 @@ from fairlead.cluster.trial import Trial
 from fairlead.engine import gang_domains, gang_models, reservations
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod, PodRequest
+from fairlead.placement.goal_report import recorded
 from fairlead.placement.place import Placement
 from fairlead.placement.topology_refusals import TopologyRefusal
-from fairlead.placement.verdicts import Placed, Refused
+from fairlead.placement.verdicts import Placed, PlacementRecord, Refused
 from fairlead.plugins.prepare import PrepareStep
 from fairlead.queue.quota import QuotaRefusal
 from fairlead.queue.units import Gang
@@ -59,6 +60,8 @@ class MemberPlacement:
     pod: Pod
     placed: Placed
     steps: tuple[PrepareStep, ...] = ()
+    #: Why it goes there; None unless records are kept.
+    record: PlacementRecord | None = None
 
 
 @dataclass(slots=True)
@@ -197,6 +200,8 @@ class GangTrials:
         self._beyond_quota = beyond_quota
         self._other_models = other_models
         self._spent_until = 0
+        #: Whether it is noted why members go where they go.
+        self.keeps_records: Callable[[], bool] = _never
 
     @property
     def _is_spent(self) -> bool:
@@ -252,10 +257,13 @@ class GangTrials:
             verdict = other
         steps = placement.steps(pod, verdict.node)
         steps += reservations.steps(verdict.node, verdict.grant)
+        record = None
+        if self.keeps_records():
+            record = recorded(placement, self._cluster, pod, verdict)
         trial.assume(pod, verdict.node, verdict.grant)
         for step in steps:
             step.assume(trial, verdict.node)
-        filling.take(MemberPlacement(pod, verdict, steps))
+        filling.take(MemberPlacement(pod, verdict, steps, record))
         if filling.on_spot >= 0:
             filling.on_spot += self._is_spot(pod.uid)
         return True
@@ -376,6 +384,10 @@ class GangTrials:
                 return filling
             trial.rollback(start)
         return nearest
+
+
+def _never() -> bool:
+    return False
 
 
 def _changed(order: list[Pod], filling: Filling) -> list[Pod]:

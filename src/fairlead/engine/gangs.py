@@ -71,6 +71,10 @@ class Gangs:
         """How gangs are placed that must leave room for planned starts."""
         self._attempts.limited = limited
 
+    def keep_records(self, keeps: Callable[[], bool]) -> None:
+        """Notes why members go where they go, as long as it is so."""
+        self._attempts.keep_records(keeps)
+
     def ask(self, extenders: GangExtenders) -> None:
         """HTTP extenders are asked about pods of gangs."""
         self._attempts.extenders = extenders

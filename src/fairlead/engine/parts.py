@@ -157,6 +157,7 @@ class Parts:
             self.queues.admissions,
             self.utc_s,
         )
+        self.gangs.keep_records(lambda: self.kept.keeps_records)
         if self.extending is not None:
             self.gangs.ask(GangExtenders(self.cluster, self.placements, self.extending))
         #: Pods that are not tried before their resource claims can be used.

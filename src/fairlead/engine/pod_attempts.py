@@ -20,6 +20,7 @@ from fairlead.engine.parts import Parts
 from fairlead.engine.pod_binding import PodBinding
 from fairlead.engine.reasons import INVALID_POD, SCHEDULER_ERROR, UNSCHEDULABLE
 from fairlead.model.pods import Pod
+from fairlead.placement.goal_report import recorded
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed, Refused, Verdict
 from fairlead.plugins.prepare import PrepareStep
@@ -71,7 +72,8 @@ class PodAttempts:
             if isinstance(verdict, Placed):
                 steps = placement.steps(pod, verdict.node)
                 steps += reservations.steps(verdict.node, verdict.grant)
-                record = placement.record(pod, verdict) if self._kept.keeps_records else None
+                if self._kept.keeps_records:
+                    record = recorded(placement, self._cluster, pod, verdict)
         except Exception as error:  # a user's plugin broke: this pod waits, the others go on
             self._queue.retry(entry, now=now)
             failure = AnnounceFailure(pod, SCHEDULER_ERROR, str(error))

@@ -76,6 +76,10 @@ class GoalOption:
     #: By level: what counts there, in its unit or in money.
     levels: tuple[float, ...] = ()
 
+    @property
+    def text(self) -> str:
+        return f"{self.node}: " + ", ".join(count.text for count in self.counts)
+
 
 @dataclass(frozen=True, slots=True)
 class GoalReport:

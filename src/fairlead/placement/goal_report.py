@@ -1,26 +1,41 @@
 """What the goals of a profile say about the nodes that fit a pod: for people who ask why."""
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.cluster.arrays import NodeScores, Rows
+from fairlead.cluster.arrays import NodeMask, NodeScores, Rows
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.goals import GoalCount, GoalOption, GoalReport
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.place import Placement
+from fairlead.placement.verdicts import Placed, PlacementRecord
 from fairlead.placement.views import REFUSED
 from fairlead.plugins.api import DetailedGoal
 from fairlead.plugins.goals import Goals
 
 #: Placements that are shown of those that no other is better than.
 _MOST_PARETO = 3
+#: Nodes that are compared with all others for that.
+_MOST_COMPARED = 256
 
 Counts = npt.NDArray[np.float64]  # (goals, nodes)
 
 
-def goal_report(placement: Placement, cluster: Cluster, pod: Pod) -> GoalReport | None:
-    """None without goals, and if no node fits."""
+def recorded(placement: Placement, cluster: Cluster, pod: Pod, placed: Placed) -> PlacementRecord:
+    """What counted for the node of the pod, before the pod is there. Raises PluginFault."""
+    record = placement.record(pod, placed)
+    if placement.profile.goals is None:
+        return record
+    return replace(record, alternatives=goal_report(placement, cluster, pod, placed.node))
+
+
+def goal_report(
+    placement: Placement, cluster: Cluster, pod: Pod, chosen: str = ""
+) -> GoalReport | None:
+    """None without goals, and if no node fits. `chosen`: the node of the pod, if it has one."""
     goals = placement.profile.goals
     if goals is None:
         return None
@@ -34,9 +49,11 @@ def goal_report(placement: Placement, cluster: Cluster, pod: Pod) -> GoalReport 
     order = np.argsort(-totals[rows], kind="stable")
     options = _Options(goals, counts, request, nodes, cluster, rows)
     front = _front(counts, order)
-    next_ = _next(placement, pod, totals, rows, int(order[0]))
+    at = np.flatnonzero(rows == cluster.row_of.get(chosen, -1))
+    best = int(at[0] if len(at) else order[0])
+    next_ = _next(placement, pod, totals, rows, best)
     return GoalReport(
-        options.at(int(order[0])),
+        options.at(best),
         None if next_ is None else options.at(next_),
         tuple(options.at(position) for position in front),
     )
@@ -90,18 +107,14 @@ def _front(counts: Counts, order: Rows) -> list[int]:
     One is better if it is no worse for any goal, and less for one. Of equal ones the first.
     """
     front: list[int] = []
-    different = _first_of_equals(counts, order)
-    values = counts[:, different]
-    for number, position in enumerate(different):
-        mine = values[:, number : number + 1]
-        if not ((values <= mine).all(axis=0) & (values < mine).any(axis=0)).any():
-            front.append(int(position))
-        if len(front) == _MOST_PARETO:
+    values = counts[:, order].round(9)
+    alive: NodeMask = np.ones(len(order), dtype=np.bool_)
+    for _ in range(_MOST_COMPARED):
+        left = np.flatnonzero(alive)
+        if not len(left) or len(front) == _MOST_PARETO:
             break
+        mine = values[:, left[:1]]
+        if not ((values <= mine).all(axis=0) & (values < mine).any(axis=0)).any():
+            front.append(int(order[left[0]]))
+        alive &= ~(values >= mine).all(axis=0)  # what it equals or beats, itself included
     return front
-
-
-def _first_of_equals(counts: Counts, order: Rows) -> Rows:
-    _, first = np.unique(counts[:, order].round(9), axis=1, return_index=True)
-    found: Rows = order[np.sort(first)]
-    return found

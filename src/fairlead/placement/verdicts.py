@@ -7,7 +7,7 @@ from itertools import chain
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.claims import ResourceClaim
-from fairlead.model.goals import GoalCount
+from fairlead.model.goals import GoalCount, GoalReport
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
 from fairlead.plugins.api import GpuDetail
@@ -34,6 +34,8 @@ class PlacementRecord:
     gpus: tuple[GpuDetail, ...] = ()
     #: What each goal of the profile counted there, in its unit.
     goals: tuple[GoalCount, ...] = ()
+    #: And on other nodes: the next best, and those that no other beats. None without goals.
+    alternatives: GoalReport | None = None
 
 
 #: What is said about resource claims of a refused pod.

@@ -27,6 +27,13 @@ def replay(
         Path | None,
         typer.Option(metavar="OUT", help="Write a copy without names that repeats the same."),
     ] = None,
+    pod: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMESPACE/NAME",
+            help="Show what was decided about this pod: its node, what goals counted, its waits.",
+        ),
+    ] = "",
     output: Output = "text",
 ) -> None:
     """Give the events of a decision log to a fresh engine, and compare what it decides.
@@ -45,6 +52,6 @@ def replay(
 
         print(f"{write_copy(reader, anonymise, config)} words replaced in {anonymise}")
         reader = LogReader([anonymise])
-    report = repeat(reader, config)
+    report = repeat(reader, config, pod=pod)
     replay_view.show(report, output, sys.stdout)
     raise typer.Exit(DIFFERENT if report.difference else 0)

@@ -65,6 +65,11 @@ class DecisionLog:
         )
 
     @property
+    def keeps_records(self) -> bool:
+        """Whether it is recorded why pods go where they go."""
+        return self._header.keeps_records
+
+    @property
     def written_bytes(self) -> int:
         return self._writer.written_bytes
 

@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
-from fairlead.apps.decision_log import records
+from fairlead.apps.decision_log import pod_decisions, records
 from fairlead.apps.decision_log.frames import LogHeader, LogProblem, LogReader, RecordPlace
 from fairlead.engine.engine import Engine
 from fairlead.kube.bind_encoder import DialectEncoder
@@ -37,6 +37,8 @@ class ReplayReport:
     first_s: float | None = None
     last_s: float | None = None
     difference: Difference | None = None
+    #: What was decided about the pod that is asked about, and when.
+    decisions: list[tuple[float, pod_decisions.Plain]] = field(default_factory=list)
 
 
 class _Drawing:
@@ -143,8 +145,12 @@ def replay(
     reader: LogReader,
     config: Path | None = None,
     on_record: Callable[[records.Record], None] = lambda _: None,
+    pod: str = "",
 ) -> ReplayReport:
-    """Stops at the first difference. Raises LogProblem where the log cannot be read."""
+    """Stops at the first difference. Raises LogProblem where the log cannot be read.
+
+    `pod`: one whose decisions are to be in the report, by namespace and name.
+    """
     report = ReplayReport(reader.header)
     replayer = Replayer(reader.header, config)
     for place, data in reader:
@@ -152,6 +158,9 @@ def replay(
         on_record(record)
         found = _repeated(replayer, place, record)
         _count(report, record, found)
+        if pod:
+            decisions = pod_decisions.about(pod, found[1])
+            report.decisions += [(record.now, each) for each in decisions]
         if records.result_bytes(found) != bytes(record.result):
             expected = msgspec.msgpack.decode(record.result)
             report.difference = Difference(place, record, expected, found)

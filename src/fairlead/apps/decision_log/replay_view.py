@@ -9,6 +9,7 @@ from typing import Any, TextIO
 import msgspec
 
 from fairlead import __version__
+from fairlead.apps.decision_log import pod_decisions
 from fairlead.apps.decision_log.replay import Difference, ReplayReport
 
 
@@ -29,6 +30,7 @@ def as_json(report: ReplayReport) -> dict[str, Any]:
         "records": report.records,
         "events": dict(report.events),
         "instructions": dict(report.instructions),
+        "decisions": [{"now": now, "decision": each} for now, each in report.decisions],
         "difference": found and {
             "file": str(found.place.file),
             "offset": found.place.offset,
@@ -45,6 +47,8 @@ def as_json(report: ReplayReport) -> dict[str, Any]:
 def _lines(report: ReplayReport) -> Iterator[str]:
     if report.header.version != __version__:
         yield f"written by Fairlead {report.header.version}, replayed by {__version__}"
+    for now, decision in report.decisions:
+        yield from pod_decisions.lines(now, decision)
     span = (report.last_s or 0.0) - (report.first_s or 0.0)
     yield (
         f"{report.records} records of {span:.1f} s: {_counted(report.events)} in; "

@@ -21,6 +21,7 @@ from fairlead.kube.writes.preparer import Preparer
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.kube.writes.reserver import Reserver
 from fairlead.model.http_extenders import ExtenderAnswer
+from fairlead.placement.verdicts import PlacementRecord
 from fairlead.plugins.prepare import failure_of
 
 log = structlog.get_logger(__name__)
@@ -211,10 +212,27 @@ def _log_decision(decided: instructions.Decided) -> None:
     record = decided.record
     gpus = [asdict(gpu) for gpu in record.gpus]
     scores = {name: round(added, 2) for name, added in record.scores.items()}
-    goals = {"goals": [each.text for each in record.goals]} if record.goals else {}
     log.debug(
-        "decided", pod=decided.pod.key, node=decided.node, scores=scores, gpus=gpus, **goals
-    )  # fmt: skip
+        "decided",
+        pod=decided.pod.key,
+        node=decided.node,
+        scores=scores,
+        gpus=gpus,
+        **_goals(record),
+    )
+
+
+def _goals(record: PlacementRecord) -> dict[str, object]:
+    """What each goal counted there, on the next best node, and on those that no other beats."""
+    if not record.goals:
+        return {}
+    others = record.alternatives
+    next_ = others.runner_up if others else None
+    return {
+        "goals": [each.text for each in record.goals],
+        "runner_up": next_.text if next_ else "",
+        "pareto": [each.text for each in others.pareto] if others else [],
+    }
 
 
 def _log_decline(decline: instructions.Decline) -> None:

@@ -107,6 +107,11 @@ def _explainer(scheduler: Scheduler, limits: MoveLimits) -> Explain:
     return explain
 
 
+def _have_goals(prepared: RunPlan) -> bool:
+    """Then the decision log says what they counted."""
+    return any(profile.goals for profile in prepared.profiles.values())
+
+
 def _decisions(options: RunOptions, prepared: RunPlan, *, elects: bool) -> DecisionLog | None:
     if prepared.decision_log is None:
         return None
@@ -118,6 +123,6 @@ def _decisions(options: RunOptions, prepared: RunPlan, *, elects: bool) -> Decis
         profiles={name: described(profile) for name, profile in prepared.profiles.items()},
         reserves=bool(options.reservations.image),
         elects=elects,
-        keeps_records=log.is_enabled_for(logging.DEBUG),
+        keeps_records=log.is_enabled_for(logging.DEBUG) or _have_goals(prepared),
     )
     return DecisionLog(prepared.decision_log, header)

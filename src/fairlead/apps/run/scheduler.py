@@ -180,7 +180,9 @@ class Scheduler:
             ExtenderCalls(extenders, client, self._feed, metrics) if extenders else None
         )
         self._served = frozenset(profiles)
-        self.engine.keeps_records = log.is_enabled_for(logging.DEBUG)
+        self.engine.keeps_records = (
+            decisions.keeps_records if decisions else log.is_enabled_for(logging.DEBUG)
+        )
         served = (*profiles.values(), *([extender_profile] if extender_profile else ()))
         #: Whether our cache is good enough to decide by: no earlier leader knew more.
         self._has_taken_over = self._elector is None
