@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from fairlead.apps.config.profiles import built_in
-from fairlead.claims import columns, turn_limit
+from fairlead.claims import turn_limit
 from fairlead.cluster import claim_search, counted_books, free_volumes
 from fairlead.engine import (
     claim_gates,
@@ -96,7 +96,6 @@ BOUNDS = [
         (gang_trials, "_MOST_WORK"),
         (gang_topology, "MOST_WORK"),
         (turn_limit, "_STEPS"),
-        (columns, "ROWS_AT_ONCE"),
         (claim_search, "_MOST_STEPS"),
         (claim_gates, "_SLICE"),
         (counted_books, "_SLICE"),
