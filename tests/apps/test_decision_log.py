@@ -68,6 +68,7 @@ from fairlead.model.run_times import RunTime
 from fairlead.model.start_times import Window
 from fairlead.model.storage import StorageClass
 from fairlead.placement.profile import Profile
+from fairlead.placement.solver_program import solve_program
 
 NAME = "gpu-scheduler"
 
@@ -515,3 +516,34 @@ def test_it_says_what_goals_counted_for_a_pod_and_what_others_would_have(tmp_pat
     done = CliRunner().invoke(app, ["replay", str(tmp_path / "log"), "--pod", "default/large"])
     assert "Unschedulable: 0/2 nodes are available" in done.stdout
     assert "bound to" not in done.stdout
+
+
+def test_plans_of_the_solver_are_part_of_the_log(tmp_path: Path) -> None:
+    """Largest first, 5 cores go to the cheap node; the plan is cheaper, and is repeated."""
+    config = (
+        "profiles: [{schedulerName: gpu-scheduler, solver: {}, goals: {order: [{sum: [Cost]}]}}]\n"
+    )
+    file = tmp_path / "config.yaml"
+    file.write_text(config)
+    world = Logged(
+        tmp_path / "log",
+        header=LogHeader("test", config=config),
+        profiles=plan(RunOptions(config=file)).profiles,
+    )
+    prices = {"cheap": 8.0, "dear": 16.0}
+    for name in prices:
+        world.tell(events.NodeSeen(a_node(name, gpus=0, resources={"cpu": 8000})))
+    rules = tuple(FigureRule(((NODE_NAME, name),), price) for name, price in prices.items())
+    world.tell(events.FiguresSeen(SeenFigures(Figure.PRICE, (FigureList("test", rules),))))
+    spec = GangSpec("fairlead/default/g", 3)
+    for rank, cores in enumerate((5, 4, 4)):
+        member = a_pod(f"g-{rank}", gpus=0, resources={"cpu": 1000 * cores})
+        world.tell(events.PodSeen(replace(member, gang=Membership(spec.key, rank=rank, spec=spec))))
+    world.decide()
+    (question,) = world.engine.solver_questions
+    world.tell(events.PlanComputed(question.gang, question.number, solve_program(question)))
+    world.decide()
+    world.log.close(10)
+    report = replay(reader(tmp_path / "log"), pod="default/g-0")
+    assert report.difference is None
+    assert [each[1]["node"] for _, each in report.decisions] == ["dear"]
