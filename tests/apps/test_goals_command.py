@@ -22,7 +22,7 @@ goals:
       rows: [{capacityType: spot, perNode: 4}, {labels: {pool: a}, perNode: 12}]
     - {kind: opencost-csv, file: missing.csv}
   watts: [{kind: table, rows: [{perGpu: 700}]}]
-  classes: [{name: fast, wait: 2m, target: 90%, window: 7d}]
+  classes: [{name: fast, wait: 2m, target: 90%, window: 7d, gpus: {quiet: 40%}}]
 profiles:
   - schedulerName: gpu-scheduler
     goals:
@@ -86,5 +86,41 @@ async def test_as_text(tmp_path: Path) -> None:
         "    default/web → spot",
         "CLASS  WAIT GOAL  TARGET  UNITS  IN TIME  BUDGET LEFT  BURN 1H  BURN 6H  PENDING  LATE",
         "fast          2m    90 %      4     75 %       -150 %      2.5      2.5        1     0",
+        "service class fast: 90 % of its units are to start within 2m, on GPUs that are less than",
     ):
         assert line in text
+
+
+async def test_what_each_goal_costs_the_others(tmp_path: Path) -> None:
+    """Three running pods fit on the spot node, the cheapest, and lose time there."""
+    told = (await answer(tmp_path))["tradeOffs"]["gpu-scheduler"]  # type: ignore[index]
+    assert told["pods"] == 3, "the pod with 8 GPUs fits nowhere"
+    assert told["units"] == {"Cost": "money/h", "LostTime": "s/h", "Watts": "W"}
+    by = told["onlyBy"]
+    assert list(by) == ["as configured", "Cost", "LostTime", "Watts"]
+    for goal in ("Cost", "LostTime", "Watts"):
+        least = min(counts[goal] for counts in by.values())
+        assert by[goal][goal] == least, "alone it gets the least of itself"
+    assert by["Cost"]["LostTime"] > by["LostTime"]["LostTime"] == 0.0
+    assert by["LostTime"]["Cost"] > by["Cost"]["Cost"]
+
+
+async def test_the_trade_offs_are_a_table(tmp_path: Path) -> None:
+    out = io.StringIO()
+    show(await answer(tmp_path), "text", out)
+    lines = out.getvalue().splitlines()
+    title = "gpu-scheduler: what its goals cost each other, if each of 3 pod(s) were placed now"
+    at = lines.index(title)
+    assert lines[at + 1].split() == [
+        "ONLY",
+        "BY",
+        "Cost",
+        "money/h",
+        "LostTime",
+        "s/h",
+        "Watts",
+        "W",
+    ]
+    assert [line.split("  ")[0] for line in lines[at + 2 : at + 6]] == [
+        "as configured", "Cost", "LostTime", "Watts",
+    ]  # fmt: skip

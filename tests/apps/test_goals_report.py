@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 
 from builders import a_node, a_pod, an_engine, see
 from consolidation_world import running
@@ -19,6 +20,7 @@ from fairlead.apps.goals.report_book import MOST_ROWS, OTHERS, ReportBook, Repor
 from fairlead.apps.goals.report_view import report_rows, show_report
 from fairlead.apps.live.learned import read_report
 from fairlead.apps.run.goals_reporting import GoalsReporting
+from fairlead.apps.run.report_measures import expose_report
 from fairlead.apps.run.run_time_store import RunTimeStore
 from fairlead.apps.run.usage import Usage
 from fairlead.engine import events
@@ -30,6 +32,7 @@ from fairlead.kube.leadership.election import Terms
 from fairlead.model.node_figures import Figure, FigureList, FigureRule, SeenFigures
 from fairlead.model.service_classes import SERVICE_CLASS, ServiceClass
 from fairlead.model.start_times import StartTimes, utc
+from fairlead.telemetry.metrics import Metrics
 
 NOVEMBER = 1_794_787_200.0  # 2026-11-16
 DECEMBER = NOVEMBER + 30 * 86_400.0
@@ -216,3 +219,28 @@ def test_as_text_json_and_csv() -> None:
     found = list(csv.DictReader(out["csv"].getvalue().splitlines()))
     assert [each["name"] for each in found] == ["team", "'=cmd()"]
     assert found[0]["money"] == "12.5"
+
+
+def test_this_month_is_in_the_metrics_by_queue() -> None:
+    book, metrics = ReportBook(), Metrics()
+    expose_report(book, metrics)
+    now_s = time.time()
+    spent = ReportRow(money=2.5, kwh=3.0, grams=900.0, deadlines_met=3.0, deadlines_missed=1.0)
+    book.add(now_s, "team", "job", spent)
+    book.add(now_s - 70 * 86_400, "team", "job", ReportRow(money=100.0))
+    book.add(now_s, "other", "job2", ReportRow(gpu_s=1.0))
+    shown = generate_latest(metrics.registry).decode()
+    for line in (
+        'fairlead_report_money{queue="team"} 2.5',
+        'fairlead_report_energy_kwh{queue="team"} 3.0',
+        'fairlead_report_co2_grams{queue="team"} 900.0',
+        'fairlead_report_deadlines{queue="team",result="met"} 3.0',
+        'fairlead_report_deadlines{queue="team",result="missed"} 1.0',
+    ):
+        assert line in shown
+    assert 'fairlead_report_deadlines{queue="other"' not in shown
+    for number in range(100):
+        book.add(now_s, f"q{number}", "job", ReportRow(money=1.0, gpu_s=10.0))
+    shown = generate_latest(metrics.registry).decode()
+    assert shown.count("fairlead_report_money{") == 33
+    assert 'queue="(others)"' in shown

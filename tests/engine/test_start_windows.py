@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -286,6 +288,19 @@ def test_whatever_feeds_say_the_start_is_nearly_as_good_as_the_best(
         assert mean is not None
         allowed = (0.05 + 0.01) * (max(feeds[-1]) - min(feeds[-1])) + 350 / 6
         assert mean <= best.mean + allowed
+
+
+def test_a_window_across_a_change_of_clocks_is_as_long_as_it_is() -> None:
+    """25 October 2026 has 25 hours in Central Europe; the low is from 2 to 3, both times."""
+    begin = datetime(2026, 10, 25, tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
+    values = [300.0] * 2 + [100.0] * 2 + [300.0] * 21
+    spans = tuple((begin + HOUR * n, begin + HOUR * (n + 1), v) for n, v in enumerate(values))
+    engine = an_engine(a_node("a", gpus=8))
+    engine.wall_offset_s = begin
+    engine.handle(ForecastSeen(Forecast(Window.LOW_CARBON, "grid", "g/kWh", spans)), now=0.0)
+    start = StartTimes(begin, begin, None, Window.LOW_CARBON, begin + 10 * HOUR)
+    pod = replace(a_pod("p", gpus=1), start=start, run_time=RunTime(2 * HOUR, 2 * HOUR, "x"))
+    assert starts(engine, pod) == {"p": 2 * HOUR}
 
 
 def test_forecasts_for_two_windows_may_come_at_the_same_time() -> None:

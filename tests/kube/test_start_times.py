@@ -49,6 +49,21 @@ def test_a_time_of_day_or_so_long_after_the_creation(word: str, at_s: float) -> 
     assert read(not_before=word).not_before_s == at_s
 
 
+def test_hours_when_clocks_are_changed_are_an_hour_apart() -> None:
+    """Central Europe, 25 October: the hour from 2 to 3 comes twice, and each has its offset."""
+    first, second = (f"2026-10-25T02:30:00{offset}" for offset in ("+02:00", "+01:00"))
+    assert read(deadline=second).deadline_s == (read(deadline=first).deadline_s or 0.0) + HOUR
+    skipped = read(deadline="2026-03-29T02:30:00+01:00").deadline_s
+    assert skipped == read(deadline="2026-03-29T03:30:00+02:00").deadline_s, "in spring"
+
+
+@pytest.mark.parametrize("word", ["2026-11-16T14:00:00 Europe/Berlin", "2026-12-31T23:59:60Z"])
+def test_names_of_time_zones_and_leap_seconds_are_no_times(word: str) -> None:
+    found = read(deadline=word)
+    assert found.deadline_s is None
+    assert "and is ignored" in found.problem
+
+
 @pytest.mark.parametrize(
     "word",
     [

@@ -16,7 +16,14 @@ from fairlead.model.errors import ConfigError
 from fairlead.model.goals import GoalUnit
 from fairlead.model.node_figures import NAME, Figure, FigureList, FigureRule, SeenFigures
 from fairlead.plugins.goals import GoalLevel, Goals
-from fairlead.plugins.goals_built_in import Carbon, LostTime, PodCost, UnusedCost, Watts
+from fairlead.plugins.goals_built_in import (
+    Carbon,
+    LostTime,
+    PodCost,
+    UnusedCost,
+    UnusedWatts,
+    Watts,
+)
 from fairlead.plugins.registry import Registry
 from gang_world import a_gang
 
@@ -83,6 +90,16 @@ def test_nodes_in_use_come_before_unused_ones_so_that_these_can_be_removed() -> 
     engine.handle(FiguresSeen(figures(a=4.0, b=6.0)), now=0.0)
     see(engine, a_pod("other", gpus=1, node="b"))
     assert placed(engine) == "b", "1.50 of a node in use is less than 4.00 of an unused one"
+
+
+def test_watts_that_are_added_count_what_waking_a_node_draws() -> None:
+    goals = Goals((level(Watts(), UnusedWatts(idle=0.5)),))
+    engine = an_engine(goals, a_node("a", gpus=4), a_node("b", gpus=4))
+    engine.handle(FiguresSeen(figures(Figure.WATTS, a=2000.0, b=2400.0)), now=0.0)
+    see(engine, a_pod("other", gpus=1, node="b"))
+    assert placed(engine) == "b", "600 W on a node that is awake are less than 500 + 750"
+    with pytest.raises(ConfigError, match="write a part"):
+        UnusedWatts(idle=2.0)
 
 
 def test_a_pod_counts_for_the_part_of_the_node_that_it_takes() -> None:

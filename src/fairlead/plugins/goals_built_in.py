@@ -9,6 +9,7 @@ import numpy as np
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.errors import ConfigError
 from fairlead.model.goals import GoalUnit
 from fairlead.model.gpus import WHOLE
 from fairlead.model.node_figures import Figure
@@ -37,6 +38,14 @@ def share_of_node(request: PodRequest, nodes: Nodes) -> NodeScores:
     return np.minimum(share, 1.0)
 
 
+def _unused(nodes: Nodes, below: float) -> NodeMask:
+    """Nodes that no pod uses; without GPUs: of whose cpu less than this part is requested."""
+    gpus, (free, _) = gpu_count(nodes), nodes.free_gpus()
+    cpu = nodes.requested(CPU) < below * nodes.allocatable(CPU)
+    unused: NodeMask = np.where(gpus > 0, free >= gpus * WHOLE, cpu)
+    return unused
+
+
 @dataclass(frozen=True, slots=True)
 class PodCost:
     """The part of the node's price that the pod takes."""
@@ -62,13 +71,7 @@ class UnusedCost:
 
     def count(self, request: PodRequest, nodes: Nodes) -> NodeScores:
         rest = nodes.figure(Figure.PRICE) * (1.0 - share_of_node(request, nodes))
-        return np.where(self._unused(nodes), rest, 0.0)
-
-    def _unused(self, nodes: Nodes) -> NodeMask:
-        gpus, (free, _) = gpu_count(nodes), nodes.free_gpus()
-        cpu = nodes.requested(CPU) < self.unused_below * nodes.allocatable(CPU)
-        unused: NodeMask = np.where(gpus > 0, free >= gpus * WHOLE, cpu)
-        return unused
+        return np.where(_unused(nodes, self.unused_below), rest, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,27 @@ class Watts:
 
 
 @dataclass(frozen=True, slots=True)
+class UnusedWatts:
+    """The rest of the power of a node that no other pod uses: what it draws for being awake."""
+
+    #: The part of the node's power that it draws without pods.
+    idle: float = 0.3
+    unused_below: float = 0.1
+    once_per_node: ClassVar[bool] = True
+    name: ClassVar[str] = "UnusedWatts"
+    unit: ClassVar[GoalUnit] = GoalUnit.POWER
+    reads: ClassVar[Aspect] = _TAKEN | Aspect.FIGURES | Aspect.USAGE
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.idle <= 1:
+            raise ConfigError(f"idle is {self.idle}; write a part of the node's power, 0 to 1")
+
+    def count(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+        rest = nodes.figure(Figure.WATTS) * (1.0 - share_of_node(request, nodes)) * self.idle
+        return np.where(_unused(nodes, self.unused_below), rest, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class Carbon:
     """What generating that power emits, where the node is."""
 
@@ -113,5 +137,6 @@ class Carbon:
 
 
 GOALS: Mapping[str, type[Goal]] = {
-    kind.name: kind for kind in (PodCost, UnusedCost, LostTime, Watts, Carbon, FetchTime)
+    kind.name: kind
+    for kind in (PodCost, UnusedCost, LostTime, Watts, UnusedWatts, Carbon, FetchTime)
 }

@@ -11,6 +11,7 @@ from fairlead.apps.goals.goals_view import goals_lines
 from fairlead.apps.goals.report_view import report_rows
 from fairlead.apps.goals.service_classes import classes_told
 from fairlead.apps.goals.spending import node_groups, spending
+from fairlead.apps.goals.trade_offs import trade_offs
 from fairlead.apps.live import live_cluster
 from fairlead.apps.live.figures_once import put_figures_once
 from fairlead.apps.live.learned import kept_report
@@ -73,6 +74,7 @@ def goals_answer_of(
         "nodes": node_groups(engine.cluster),
         "spending": spending(engine),
         "classes": classes_told(engine, time.time()),
+        "tradeOffs": trade_offs(engine),
         "forecasts": [],
     }
     if drain:

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fairlead.apps.goals.forecasts_told import forecast_lines
-from fairlead.apps.goals.service_classes import class_rows
+from fairlead.apps.goals.service_classes import class_lines, class_rows
+from fairlead.apps.goals.trade_offs import trade_off_lines
 
 Told = dict[str, Any]
 
@@ -26,7 +27,9 @@ def goals_lines(told: Told) -> Iterator[str]:
         yield ""
     if told["classes"]:
         yield from column_lines(class_rows(told["classes"]))
+        yield from class_lines(told["classes"])
         yield ""
+    yield from trade_off_lines(told["tradeOffs"])
     if "drain" in told:
         yield from _drain(told["drain"], currency)
 

@@ -89,6 +89,10 @@ class ReportBook:
             for name, row in sorted(rows.items(), key=lambda item: (-item[1].gpu_s, item[0])):
                 yield month, kind, name, row
 
+    def of_month(self, month: str, kind: RowKind) -> dict[str, ReportRow]:
+        """By name; it is not to be changed."""
+        return self._rows.get((month, kind), {})
+
     def _row(self, month: str, kind: RowKind, name: str) -> ReportRow:
         rows = self._rows.get((month, kind))
         if rows is None:

@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from fairlead.engine.engine import Engine
+from fairlead.kube.admission.class_reviews import promise
 from fairlead.model.service_classes import ServiceClass
 from fairlead.model.start_times import words
 
@@ -39,7 +41,14 @@ def _class(engine: Engine, class_: ServiceClass, now_s: float) -> dict[str, Any]
             "1h": record.of(class_, now_s, _HOUR_S).burn_rate,
             "6h": record.of(class_, now_s, 6 * _HOUR_S).burn_rate,
         },
+        "gpus": asdict(class_.gpus) if class_.gpus else None,
+        "promise": promise(class_),
     }
+
+
+def class_lines(classes: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """What classes with terms about GPUs promise."""
+    yield from (each["promise"] for each in classes if each["gpus"])
 
 
 def class_rows(classes: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:

@@ -31,6 +31,7 @@ from fairlead.apps.run.owner_reader import OwnerReader
 from fairlead.apps.run.pricing import Pricing
 from fairlead.apps.run.queue_measures import expose_queues_of
 from fairlead.apps.run.releases import Releases
+from fairlead.apps.run.report_measures import expose_report
 from fairlead.apps.run.reservations import ReservationCare
 from fairlead.apps.run.run_time_store import RunTimeStore
 from fairlead.apps.run.service_measures import expose_service_classes
@@ -279,6 +280,7 @@ class Scheduler:
         ) if terms and profiles else None  # fmt: skip
         if self._run_time_store:
             self._reporting.loaded = self._run_time_store.loaded
+            expose_report(self._reporting.book, metrics)
         self._ended = EndedRuns(
             client,
             self._feed,
