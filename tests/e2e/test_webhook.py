@@ -31,11 +31,21 @@ def asks(plane: ControlPlane) -> None:
     eventually(asked, what="the API server asks the webhook")
 
 
+CLASSES = """
+goals:
+  classes: [{name: chat, wait: 2m, gpus: {quiet: 40%}}]
+"""
+
+
 @pytest.fixture(scope="module")
-def asked(real_plane: ControlPlane) -> Iterator[Webhook]:
+def asked(real_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook]:
     """A webhook that the shared API server asks."""
-    port = free_port()
-    with configured(real_plane, port), webhook(real_plane, port) as running:
+    port, config = free_port(), tmp_path_factory.mktemp("webhook") / "fairlead.yaml"
+    config.write_text(CLASSES)
+    with (
+        configured(real_plane, port),
+        webhook(real_plane, port, "--config", str(config)) as running,
+    ):
         asks(real_plane)
         yield running
 
@@ -89,6 +99,23 @@ def test_a_misspelt_annotation_is_warned_of_with_the_nearest_key(
         ("gpu-schedulingmap", "gpu-scheduling-map"),
     ):
         assert f"annotation {key} is unknown and has no effect; did you mean {near}?" in told
+
+
+def test_the_author_of_a_pod_hears_of_its_service_class(
+    asked: Webhook, control_plane: ControlPlane
+) -> None:
+    named = {"fairlead.dev/service-class": "chat"}
+    promised = warnings_of(control_plane, "default", pod("c", annotations=named))
+    assert (
+        "service class chat: 95 % of its units are to start within 2m, on GPUs that are less than "
+        "40% busy"
+    ) in promised
+    late = named | {"fairlead.dev/deadline": "61m", "fairlead.dev/run-time": "1h"}
+    told = warnings_of(control_plane, "default", pod("l", annotations=late))
+    assert "promises one within 2m; choose a class" in told
+    unknown = {"fairlead.dev/service-class": "none"}
+    told = warnings_of(control_plane, "default", pod("u", annotations=unknown))
+    assert "there is no such class; there are: chat" in told
 
 
 def test_an_assignment_cannot_be_brought_along(asked: Webhook, control_plane: ControlPlane) -> None:

@@ -8,6 +8,7 @@ ones, is not too busy: what is not known keeps no pod away.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import inf
 from typing import TypeVar
 
@@ -29,6 +30,8 @@ _Column = TypeVar("_Column", GpuBits, GpuMask)
 
 #: A pod is expected to be seen in readings so long after it came.
 _SETTLES_S = 2 * FRESH_S
+#: Rows that are marked again with one event.
+_AT_ONCE = 1000
 #: Holders that left, beyond those there are, that are remembered until the next readings.
 _FEW = 64
 #: A GPU is quiet again when it is below the level by this much, or a quarter of the level.
@@ -63,8 +66,8 @@ class GpuServices:
         self._holders: dict[tuple[int, Holder], _Holder] = {}
         #: Of a holder whose pod is not known.
         self._unknown = _Holder(self._bits[""], -inf, 0)
-        #: Rows with pods that came just now.
-        self._new_rows: set[int] = set()
+        #: Rows with pods that came just now, those that were marked longest ago first.
+        self._new_rows: dict[int, None] = {}
         #: Holders that left since readings were taken: one that a trial puts back is not new.
         self._left: dict[tuple[int, Holder], _Holder] = {}
 
@@ -104,7 +107,7 @@ class GpuServices:
     def clear_row(self, row: int, holders: Iterable[Holder]) -> None:
         for holder in tuple(holders):
             self._holders.pop((row, holder), None)
-        self._new_rows.discard(row)
+        self._new_rows.pop(row, None)
 
     def mark(
         self, row: int, slot_of: Mapping[str, int], grants: Mapping[Holder, Grant], load: Load
@@ -117,7 +120,7 @@ class GpuServices:
             known = self._holders.get((row, holder), self._unknown)
             is_new = known.came_s > load.now_s - _SETTLES_S
             if is_new:
-                self._new_rows.add(row)
+                self._new_rows[row] = None
             for use in grant.uses:
                 slot = slot_of.get(use.uuid)
                 if slot is not None:
@@ -136,9 +139,10 @@ class GpuServices:
     # -- readings ----------------------------------------------------------------------------
 
     def new_rows(self) -> list[int]:
-        """Rows with pods that came just now; to be marked again."""
-        found = sorted(self._new_rows)
-        self._new_rows.clear()
+        """Rows with pods that came just now, some at a time; to be marked again."""
+        found = list(islice(self._new_rows, _AT_ONCE))
+        for row in found:
+            del self._new_rows[row]
         return found
 
     def renew(self, rows: Rows, load: Load) -> list[int]:
