@@ -45,6 +45,7 @@ from fairlead.model.claims import (
     ClaimUser,
     ResourceClaim,
 )
+from fairlead.model.compute_domains import ComputeDomain, DomainNode
 from fairlead.model.data_sets import DataSet, NodeData
 from fairlead.model.devices import (
     Device,
@@ -407,7 +408,7 @@ def test_an_engine_with_binds_under_way_is_not_settled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gone", [False, True])
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(5))
 def test_objects_of_claims_are_read_as_they_were(number: int, gone: bool) -> None:
     kib, half = 1 << 10, Fraction(1, 2)
     form = DeviceForm("gpu-0", (("memory", DeviceCapacity(kib, RequestPolicy(half))),))
@@ -417,6 +418,7 @@ def test_objects_of_claims_are_read_as_they_were(number: int, gone: bool) -> Non
         ResourceSlice("s", "d", "p", devices=(Device(form, attributes),), version="3"),
         DeviceClass("c", ("x", None)),
         DeviceTaintRule("r", DeviceTaint("k")),
+        ComputeDomain("n", "d", "u", num_nodes=2, nodes=(DomainNode("a", "c", is_ready=True),)),
         ResourceClaim(
             "n", "c", allocation=Allocation((result,)), reserved_for=(ClaimUser("u", "p"),)
         ),

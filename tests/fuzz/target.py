@@ -34,7 +34,7 @@ from fairlead.kube.access import reviews
 from fairlead.kube.admission.admission_handler import AdmissionHandler
 from fairlead.kube.admission.review import BadReview
 from fairlead.kube.bind_encoder import DialectEncoder
-from fairlead.kube.claims.kinds import CLAIM_KINDS, TAINT_RULES
+from fairlead.kube.claims.kinds import CLAIM_KINDS, COMPUTE_DOMAINS, TAINT_RULES
 from fairlead.kube.errors import ApiError
 from fairlead.kube.extender.extender_handler import ExtenderHandler
 from fairlead.kube.extender.wire import BadExtenderArgs, read_bind
@@ -117,7 +117,7 @@ class Target:
     def _claim_mirrors(self) -> Iterator[Reflector[Any]]:
         watches = ClaimWatches(_NO_CLIENT, self.feed, self.containment.supervise)
         for kind, decode in CLAIM_KINDS.items():
-            if kind is not TAINT_RULES:  # not served by default
+            if kind not in (TAINT_RULES, COMPUTE_DOMAINS):  # not served by default
                 yield Reflector(_NO_CLIENT, kind.path("v1"), decode, watches._on_change)
 
     # -- what an API server shows ------------------------------------------------------------

@@ -13,6 +13,7 @@ from fairlead.kube.claims.changes import is_same
 from fairlead.kube.claims.claims import decode_claim
 from fairlead.kube.claims.classes import decode_device_class, decode_taint_rule
 from fairlead.kube.claims.common import quantity
+from fairlead.kube.claims.compute_domains import MOST_NODES, decode_compute_domain
 from fairlead.kube.claims.patches import allocation_json
 from fairlead.kube.claims.slices import decode_slice
 from fairlead.model.claims import (
@@ -22,6 +23,7 @@ from fairlead.model.claims import (
     DeviceId,
     DeviceNeed,
 )
+from fairlead.model.compute_domains import DomainNode
 from fairlead.model.devices import (
     CapacityRange,
     CounterSet,
@@ -327,12 +329,50 @@ def test_quantities_as_they_are_written(value: Any, text: str) -> None:
     assert quantity(value) == text
 
 
+DOMAIN = {
+    "metadata": {**META, "namespace": "n"},
+    "spec": {"numNodes": 2, "channel": {"resourceClaimTemplate": {"name": "t"},
+                                        "allocationMode": "Single"}},
+    "status": {"status": "NotReady", "nodes": [
+        {"name": "a", "ipAddress": "10.0.0.1", "cliqueID": "c.1", "index": 0, "status": "Ready"},
+        {"name": "b", "ipAddress": "10.0.0.2", "cliqueID": "c.1", "index": 1}]},
+}  # fmt: skip
+
+
+def test_a_compute_domain() -> None:
+    found = decode_compute_domain(raw(DOMAIN))
+    assert (found.key, found.num_nodes, found.template, found.is_ready) == ("n/x", 2, "t", False)
+    assert found.nodes == (DomainNode("a", "c.1", is_ready=True), DomainNode("b", "c.1"))
+    ready = decode_compute_domain(raw({**DOMAIN, "status": {"status": "Ready"}}))
+    assert ready.is_ready
+    assert not ready.nodes
+
+
+@pytest.mark.parametrize("spec", [{"numNodes": "two"}, {"channel": []}, [], 5])
+def test_a_compute_domain_that_makes_no_sense_has_a_problem(spec: Any) -> None:
+    found = decode_compute_domain(raw({"metadata": META, "spec": spec}))
+    assert found.problem
+    assert found.num_nodes == 0
+
+
+def test_numbers_of_a_compute_domain_are_bounded() -> None:
+    """The decision log cannot write numbers of more than 64 bits, and many nodes fill memory."""
+    status = {"nodes": [{"name": str(at)} for at in range(MOST_NODES + 5)]}
+    body = {"metadata": META, "spec": {"numNodes": 1 << 70}, "status": status}
+    found = decode_compute_domain(raw(body))
+    assert found.num_nodes < 1 << 62
+    assert len(found.nodes) == MOST_NODES
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_changed_objects_are_read_or_have_a_problem(seed: int) -> None:
     rule = {"metadata": META, "spec": {"taint": {"key": "k", "effect": "NoSchedule"},
                                        "deviceSelector": {"driver": "d", "pool": "p"}}}  # fmt: skip
     rng = Random(seed)
-    for decode, whole in ((decode_slice, SLICE), (decode_claim, CLAIM), (decode_taint_rule, rule)):
+    for decode, whole in (
+        (decode_slice, SLICE), (decode_claim, CLAIM), (decode_taint_rule, rule),
+        (decode_compute_domain, DOMAIN),
+    ):  # fmt: skip
         for _ in range(20):
             body = {**mutated(rng, copy.deepcopy(whole)), "metadata": META}
             decode(raw(body))  # raises nothing

@@ -18,6 +18,7 @@ from fairlead.claims.usage import DeviceUsage
 from fairlead.cluster.changes import ChangeLog
 from fairlead.cluster.claim_answers import KeptAnswers
 from fairlead.cluster.claim_groups import ClaimGroups
+from fairlead.cluster.compute_domains import ComputeDomains
 from fairlead.cluster.device_taints import tainted, taints_part
 from fairlead.cluster.extended_classes import ExtendedClasses, in_flight_uid
 from fairlead.cluster.grouped import Grouped
@@ -31,6 +32,7 @@ from fairlead.model.claims import (
     DeviceId,
     ResourceClaim,
 )
+from fairlead.model.compute_domains import ComputeDomain
 from fairlead.model.devices import DeviceClass, DeviceTaintRule, ResourceSlice
 from fairlead.model.extended import ExtendedUse
 from fairlead.model.nodes import Node
@@ -103,6 +105,8 @@ class DeviceClaims:
         self.extended = ExtendedClasses(self.classes)
         #: PodGroups with claims for all of their pods.
         self.groups = ClaimGroups()
+        #: Which claims for channels belong together.
+        self.domains = ComputeDomains()
         #: What drivers publish, with the taints of rules.
         self.inventory = DeviceInventory()
         #: What claims hold of it.
@@ -252,6 +256,9 @@ class DeviceClaims:
                 if changed:
                     self._taint_again(before, seen)
                 return ClaimChange(seen=changed)
+            case ComputeDomain():  # what it says changes no answer about a node
+                self.domains.put(seen)
+                return NO_CHANGE
             case _:
                 assert_never(seen)
 
@@ -278,6 +285,9 @@ class DeviceClaims:
                 known = self._taint_rules.pop(gone.name, None)
                 self._taint_again(known)
                 return ClaimChange(seen=known is not None)
+            case ComputeDomain():
+                self.domains.remove(gone)
+                return NO_CHANGE
             case _:
                 assert_never(gone)
 

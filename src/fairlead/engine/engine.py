@@ -13,6 +13,7 @@ from fairlead.cluster.named_readings import carry_feeds
 from fairlead.engine import events
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.bind_data import BindEncoder, without_annotations
+from fairlead.engine.compute_domains import DomainOutlook
 from fairlead.engine.consolidation.allowance import MoveAllowance
 from fairlead.engine.gang_outlook import GangOutlook
 from fairlead.engine.handlers import handlers_of
@@ -279,6 +280,10 @@ class Engine:
     def gang_outlook(self, pod: Pod) -> GangOutlook | None:
         """What would become of the pod's gang now, for those who only look."""
         return self._parts.gangs.outlook(pod) if pod.gang else None
+
+    def domain_outlooks(self, pod: Pod) -> Sequence[DomainOutlook]:
+        """The ComputeDomains whose channels the pod uses, for those who only look."""
+        return self._parts.gangs.domains(pod) if pod.request.claims else ()
 
     @property
     def held_room(self) -> HeldRoom:

@@ -1,6 +1,6 @@
 """Gangs, as the engine sees them: what it asks of them, and what it tells them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from fairlead.engine.attempts import Attempt
 from fairlead.engine.backfill.attempts import LimitedAttempts
 from fairlead.engine.backfill.limits import Limit
 from fairlead.engine.binds import Binds
-from fairlead.engine.compute_domains import keep_in_clique
+from fairlead.engine.compute_domains import DomainOutlook, domain_outlooks, keep_in_clique
 from fairlead.engine.events import PlanComputed
 from fairlead.engine.gang_admission import AdmissionQuota, GangAdmissions
 from fairlead.engine.gang_attempts import GangAttempts
@@ -51,6 +51,7 @@ class Gangs:
     ) -> None:
         self._cluster = cluster
         self._queue = queue
+        self._placements = placements
         self._in_flight = in_flight
         self._parts = GangParts(cluster, queue, in_flight)
         admissions = GangAdmissions(cluster, placements.keys(), quota)
@@ -178,7 +179,15 @@ class Gangs:
         entry = self._queue.gang(key)
         if entry is None or key in self._in_flight.gangs:
             return None
+        keep_in_clique(gang_of(entry), self._cluster)
         return self._attempts.outlook(entry)
+
+    def domains(self, pod: Pod) -> Sequence[DomainOutlook]:
+        """The ComputeDomains whose channels the pod uses."""
+        gang = self.resolved(pod).gang if pod.gang else None
+        entry = self._queue.gang(gang.gang) if gang else None
+        placement = self._placements.get(pod.scheduler)
+        return domain_outlooks(pod, gang_of(entry) if entry else None, self._cluster, placement)
 
     def would_evict(self, entry: Entry, now: float) -> tuple[tuple[Pod, ...], str]:
         """For a unit that waits; nothing changes."""

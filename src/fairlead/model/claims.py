@@ -6,6 +6,7 @@ The version takes no part in comparisons: objects that differ in nothing else ar
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from fairlead.model.compute_domains import ComputeDomain
 from fairlead.model.devices import (
     DeviceClass,
     DeviceTaintRule,
@@ -195,4 +196,4 @@ class ResourceClaim:
 
 
 #: What the watches of claims show.
-ClaimObject = ResourceSlice | DeviceClass | DeviceTaintRule | ResourceClaim
+ClaimObject = ResourceSlice | DeviceClass | DeviceTaintRule | ComputeDomain | ResourceClaim

@@ -3,10 +3,12 @@
 import json
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TextIO
 
 from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.apps.explain.claim_guards import guard_lines
+from fairlead.apps.explain.compute_domains import domain_lines, domains_answer
 from fairlead.apps.explain.counted import counted_lines
 from fairlead.apps.explain.device_evictions import devices_answer
 from fairlead.apps.explain.explanation import (
@@ -49,6 +51,8 @@ from fairlead.telemetry.sources import SourcePlan, make
 
 #: Of a bound pod: how many nodes are shown beside its own.
 _BEST = ExplanationScope(most_nodes=10)
+#: What is told of a bound pod besides, if it can be found out.
+_OF_BOUND = ("profile", "nodes", "nodesLeftOut", "computeDomains")
 
 
 class NotExplained(FairleadError):
@@ -101,10 +105,11 @@ async def _find_out(options: RunOptions, client: Client, namespace: str, name: s
     if told["state"] != "bound":
         return told
     try:
-        again = await _by_the_rules(options, client, behaviour, _pending(body, behaviour), _BEST)
+        pending = _pending(body, behaviour)
+        again = await _by_the_rules(options, client, behaviour, pending, _BEST, pod.node)
     except (NotExplained, live_cluster.NotListed, ConfigError):
         return told  # where it is can be shown all the same
-    return told | {key: again[key] for key in ("profile", "nodes", "nodesLeftOut") if key in again}
+    return told | {key: again[key] for key in _OF_BOUND if key in again}
 
 
 async def _picked(client: Client, pod: Pod) -> Sequence[str]:
@@ -131,8 +136,12 @@ async def _by_the_rules(
     behaviour: Behaviour,
     pod: Pod,
     shown: ExplanationScope = ALL,
+    node: str = "",
 ) -> Answer:
-    """By the rules of the configuration, on all that the API server lists but the pod itself."""
+    """By the rules of the configuration, on all that the API server lists but the pod itself.
+
+    `node`: where the pod is already.
+    """
     planned = plan(options)
     planned.meet(behaviour)
     profile = planned.profiles.get(pod.scheduler)
@@ -156,6 +165,7 @@ async def _by_the_rules(
     told = in_class(told, engine, pod, time.time())
     told |= moves_answer(told, engine, pod, planned.consolidation.limits, time.time())
     told |= devices_answer(told, engine, pod, 0.0, pods=shown.pods)
+    told |= domains_answer(engine, replace(pod, node=node), nodes=shown.nodes)
     if told["state"] in ("unschedulable", "held back"):
         told |= run_time_answer(engine, pod) | start_answer(engine, pod, now=0.0)
     return told | ({"telemetry": silent} if silent else {})
@@ -198,6 +208,8 @@ def show(answer: Answer, output: str, out: TextIO) -> None:
         out.writelines(line + "\n" for line in queue_lines(answer["queue"]))
     if answer.get("gang"):
         out.writelines(line + "\n" for line in gang_lines(answer["gang"]))
+    if answer.get("computeDomains"):
+        out.writelines(line + "\n" for line in domain_lines(answer["computeDomains"]))
     if answer.get("goals"):
         out.writelines(line + "\n" for line in goal_lines(answer["goals"]))
     if answer.get("consolidation"):

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 
 from fairlead.apps.explain.claim_guards import guards_answer
+from fairlead.apps.explain.compute_domains import domains_answer
 from fairlead.apps.explain.counted import counted_answer
 from fairlead.apps.explain.device_evictions import devices_answer
 from fairlead.apps.explain.gangs import gang_answer
@@ -132,6 +133,7 @@ class Explainer:
             return None
         if is_settled(pod):
             told = settled(pod, picked_gpus(self.engine.cluster, pod.node, pod.uid))
+            told |= domains_answer(self.engine, pod, nodes=shown.nodes)
             return in_gang(self._in_queue(told, pod, shown), self.engine, pod, shown)
         placement = self.engine.placement(pod.scheduler)
         if placement is None:
@@ -147,6 +149,7 @@ class Explainer:
             told = in_class(told, self.engine, pod, self.now_s())
             told |= moves_answer(told, self.engine, pod, self.limits, self.now_s())
             told |= devices_answer(told, self.engine, pod, self._now(), pods=shown.pods)
+            told |= domains_answer(self.engine, pod, nodes=shown.nodes)
             return told | self._start(told, pod, shown)
         except PluginFault as error:  # this answer fails, and nothing else does
             return answer(pod, "failed", str(error))
