@@ -3,8 +3,9 @@
     python bench/reservations.py [--nodes 5000] [--pods 38000] [--reservations 2000]
 
 Reservations ask for GPUs of any node, one after the other in time or all at once, for more than
-there are, or select nodes by label. CPU milliseconds of the longest call of `handle`, `tend` and
-`decide`, and of `tend` in a second when all have been looked at; one line of JSON each.
+there are, for single GPUs of nodes, or select nodes by label. CPU milliseconds of the longest call
+of `handle`, `tend` and `decide`, and of `tend` in a second when all have been looked at; one line
+of JSON each.
 """
 
 import argparse
@@ -67,6 +68,18 @@ def by_label(count: int) -> Iterator[AdvanceReservation]:
         yield AdvanceReservation(f"a{number}", 7200.0, 10_800.0, chosen)
 
 
+def by_gpu(count: int) -> Iterator[AdvanceReservation]:
+    """Single GPUs: of free ones first, then of those that will be, more than there may be."""
+    for number in range(count):
+        yield AdvanceReservation(f"a{number}", 7200.0, 10_800.0, gpus=64, gpus_per_node=1)
+
+
+def by_gpu_in_turn(count: int) -> Iterator[AdvanceReservation]:
+    for number in range(count):
+        start_s = 3600.0 * (number + 1)
+        yield AdvanceReservation(f"a{number}", start_s, start_s + 3600.0, gpus=64, gpus_per_node=2)
+
+
 class Longest:
     """Of calls, by name."""
 
@@ -99,8 +112,11 @@ def measured(nodes: int, pods: int, specs: Iterator[AdvanceReservation]) -> dict
     return {name: round(ms, 1) for name, ms in longest.ms.items()}
 
 
-def main(nodes: int, pods: int, count: int) -> None:
-    for make in (in_turn, at_once, too_many, by_label):
+_SHAPES = (in_turn, at_once, too_many, by_label, by_gpu, by_gpu_in_turn)
+
+
+def main(nodes: int, pods: int, count: int, only: str) -> None:
+    for make in _SHAPES if not only else (globals()[only],):
         figures = measured(nodes, pods, make(count))
         print(json.dumps({"reservations": make.__name__, "longest_ms": figures}), flush=True)
 
@@ -110,5 +126,6 @@ if __name__ == "__main__":
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=38_000)
     parser.add_argument("--reservations", type=int, default=2000)
+    parser.add_argument("--only", default="", choices=["", *(make.__name__ for make in _SHAPES)])
     chosen = parser.parse_args()
-    main(chosen.nodes, chosen.pods, chosen.reservations)
+    main(chosen.nodes, chosen.pods, chosen.reservations, chosen.only)

@@ -72,6 +72,11 @@ def status(plane: ControlPlane, name: str) -> dict[str, Any]:
         ({"gpus": 4}, "write either spec.nodeSelector or spec.gpus"),
         ({"nodeSelector": None}, "write either spec.nodeSelector or spec.gpus"),
         ({"gpuModel": "H100"}, "spec.gpuModel needs spec.gpus"),
+        ({"gpusPerNode": 2}, "spec.gpusPerNode needs spec.gpus"),
+        (
+            {"nodeSelector": None, "gpus": 3, "gpusPerNode": 2},
+            "spec.gpusPerNode needs spec.gpus, which must be a multiple of it",
+        ),
         ({"namespaces": []}, "write who may use it in spec.namespaces or spec.queues"),
         ({"maintenance": True}, "write who may use it in spec.namespaces or spec.queues"),
     ],
@@ -107,6 +112,24 @@ def test_reserved_nodes_are_for_their_users(plane: ControlPlane, node: str, name
         assert plane.api("PATCH", f"{PATH}/demo", body, content_type=kind)[0] == 200
         pods.wait_bound("service")
         assert plane.api("DELETE", f"{PATH}/demo")[0] == 200
+
+
+def test_single_gpus_are_kept_and_the_rest_of_the_node_is_for_others(
+    plane: ControlPlane, node: str, namespace: str
+) -> None:
+    pods = Pods(plane, namespace)
+    spec = {"start": at(30), "duration": "1h", "gpus": 2, "gpusPerNode": 1, "namespaces": ["other"]}
+    with fairlead(plane, kubeconfig=plane.kubeconfig_for()):
+        assert reserve(plane, "two", **spec)[0] == 201
+        chosen = [{"node": node, "gpus": 2}]
+        eventually(lambda: status(plane, "two").get("gpusByNode") == chosen)
+        pods.create("rest", gpus=2)
+        pods.wait_bound("rest")
+        pods.create("more", gpus=1)
+        eventually(lambda: pods.condition("more").get("reason") == "WaitingForReservation")
+        assert "GPUs that fit it are reserved" in pods.condition("more")["message"]
+        assert plane.api("DELETE", f"{PATH}/two")[0] == 200
+        pods.wait_bound("more")
 
 
 def test_a_pod_does_not_delay_a_planned_start(

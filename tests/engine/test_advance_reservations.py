@@ -241,12 +241,102 @@ def test_the_rows_of_reservations_are_read_once_until_nodes_change() -> None:
     first, again = advance.closed(unit, 0.0, 150.0), advance.closed(unit, 0.0, 150.0)
     assert first is not None
     assert again is not None
-    assert first[0] is again[0]
-    assert first[0].sum() == 2
+    assert first.rows is again.rows
+    assert first.rows.sum() == 2
     world.tell(NodeSeen(a_node("a1", gpus=1, labels={"rack": "c"})))
     world.tell(NodeSeen(a_node("b1", gpus=1, labels={"rack": "a"})))
     world.tell(NodeGone("a2"))
     changed = advance.closed(unit, 0.0, 150.0)
     assert changed is not None
     rows = world.engine.cluster.row_of
-    assert [node for node in rows if changed[0][rows[node]]] == ["b1"]
+    assert [node for node in rows if changed.rows[rows[node]]] == ["b1"]
+
+
+# -- clocks that are set --------------------------------------------------------------------------
+
+
+def with_a_clock(reservation: AdvanceReservation = DEMO, *, full: bool = False) -> AdvanceWorld:
+    world = AdvanceWorld()
+    if full:
+        for name in ("w", "x", "y", "z"):
+            world.submit(*a_job(name, 1, None))
+    world.reserve(reservation)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("jump_s", "phase"),
+    [
+        (-86_400.0, AdvancePhase.PENDING),
+        (-3.0, AdvancePhase.PENDING),
+        (60.0, AdvancePhase.ACTIVE),
+        (86_400.0, AdvancePhase.ENDED),
+        (3e9, AdvancePhase.ENDED),
+    ],
+)
+def test_a_clock_that_jumps_changes_the_phase_and_a_clock_that_is_right_again_changes_it_back(
+    jump_s: float, phase: AdvancePhase
+) -> None:
+    world = with_a_clock()
+    world.run_until(50)
+    world.engine.wall_offset_s += jump_s
+    world.run_until(61)
+    assert world.statuses["demo"].phase is phase
+    world.engine.wall_offset_s -= jump_s
+    world.run_until(72)
+    assert world.statuses["demo"].phase is AdvancePhase.PENDING
+    for name in ("one", "two", "three"):
+        world.submit(*a_job(name, 1, 1000))
+    assert not world.runs("three"), "its nodes are kept again"
+    world.run_until(201)
+    assert world.start_of("three") == 200
+
+
+def test_a_clock_that_jumps_into_a_reservation_evicts_no_pod_if_it_is_put_right() -> None:
+    world = with_a_clock(replace(DEMO, preempts=True), full=True)
+    world.run_until(20)
+    world.engine.wall_offset_s += 100
+    world.run_until(50)
+    assert world.statuses["demo"].phase is AdvancePhase.ACTIVE
+    world.engine.wall_offset_s -= 100
+    world.run_until(99)
+    assert not world.evictions
+    world.run_until(125)
+    assert world.evictions, "it has begun"
+
+
+def test_a_clock_that_was_wrong_before_evicts_after_a_minute() -> None:
+    world = with_a_clock(replace(DEMO, preempts=True, end_s=1000), full=True)
+    world.run_until(20)
+    world.engine.wall_offset_s += 100
+    world.run_until(79)
+    assert not world.evictions
+    world.run_until(95)
+    assert world.evictions
+
+
+def test_a_clock_that_jumps_past_the_end_lets_units_start_at_once() -> None:
+    world = with_a_clock()
+    for name in ("one", "two", "three"):
+        world.submit(*a_job(name, 1, 1000))
+    world.run_until(20)
+    assert not world.runs("three")
+    world.engine.wall_offset_s += 500
+    world.run_until(31)
+    assert world.runs("three")
+
+
+@pytest.mark.parametrize("jump_s", [-1e6, -30.0, 30.0, 1e6])
+def test_a_clock_that_jumps_starts_nothing_on_reserved_gpus_after_it_is_right(
+    jump_s: float,
+) -> None:
+    world = with_a_clock(replace(DEMO, node_selector=(), gpus=2, gpus_per_node=1))
+    kept = set(world.engine.plans.advance.gpus_of("demo"))
+    world.run_until(20)
+    for change_s in (jump_s, -jump_s):
+        world.engine.wall_offset_s += change_s
+        world.run_until(world.now + 11)
+    for name in ("one", "two", "three"):
+        world.submit(*a_job(name, 1, 1000))
+    assert not world.runs("three")
+    assert set(world.engine.plans.advance.gpus_of("demo")) == kept

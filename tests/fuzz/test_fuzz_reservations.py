@@ -28,6 +28,13 @@ OBJECTS: tuple[Json, ...] = (
     },
     {
         "spec": {
+            "start": "1970-01-01T00:15:00Z", "duration": "1h", "gpus": 4, "gpusPerNode": 2,
+            "namespaces": ["team"], "preempt": True,
+        },
+        "status": {"nodes": ["sane-0"], "gpusByNode": [{"node": "sane-0", "gpus": 2}]},
+    },
+    {
+        "spec": {
             "start": "1970-01-01T00:20:00Z", "end": "1970-01-02T00:00:00Z",
             "nodeSelector": {"kubernetes.io/hostname": "sane-0"}, "maintenance": True,
         },

@@ -1,6 +1,7 @@
 """Reservations as people write them, and what is wrong with some."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,6 +39,14 @@ def test_all_that_a_reservation_says_is_read() -> None:
     )
 
 
+def test_single_gpus_and_where_they_were_chosen_before_are_read() -> None:
+    by_node = [{"node": "n2", "gpus": 2}, {"node": "n1", "gpus": 4}, {"node": "n3", "gpus": -2}]
+    found = decoded({**GOOD, "gpusPerNode": 2}, {"nodes": ["n1"], "gpusByNode": by_node})
+    assert (found.gpus_per_node, found.chosen_gpus) == (2, (("n1", 4), ("n2", 2)))
+    assert decoded({**GOOD, "gpusPerNode": 2}, {"gpusByNode": {"n1": 4}}).chosen_gpus == ()
+    assert decoded(GOOD, {"gpusByNode": by_node}).chosen_gpus == ()
+
+
 def test_nodes_that_were_chosen_before_are_kept() -> None:
     assert decoded(GOOD, {"nodes": ["n1", "n2"]}).chosen == ("n1", "n2")
     assert decoded(GOOD, {"nodes": 7}).chosen == ()
@@ -60,6 +69,14 @@ def test_nodes_that_were_chosen_before_are_kept() -> None:
         ({"gpus": "many"}, "its spec cannot be read: "),
         ({"nodeSelector": {"a": "b"}}, "write either spec.nodeSelector or spec.gpus"),
         ({"gpus": 0, "nodeSelector": {f"k{n}": "v" for n in range(17)}}, "more than 16 labels"),
+        ({"gpusPerNode": -1}, "spec.gpusPerNode is -1; write a number from 1 to 64"),
+        ({"gpusPerNode": 65}, "spec.gpusPerNode is 65; write a number from 1 to 64"),
+        ({"gpusPerNode": 3}, "spec.gpus is 16; write a multiple of spec.gpusPerNode"),
+        ({"gpusPerNode": 1, "gpus": 513}, "with spec.gpusPerNode, write at most 512"),
+        (
+            {"gpusPerNode": 1, "gpus": 0, "nodeSelector": {"a": "b"}},
+            "spec.gpusPerNode needs spec.gpus",
+        ),
         ({"namespaces": []}, "write who may use it in spec.namespaces or spec.queues"),
         ({"maintenance": True}, "write who may use it in spec.namespaces or spec.queues"),
         ({"namespaces": [f"n{n}" for n in range(1001)]}, "have more than 1000 names"),
@@ -81,3 +98,6 @@ def test_only_what_has_changed_is_written() -> None:
         }
     }  # fmt: skip
     assert ServedAdvance("v1alpha1").body(seen(GOOD, body["status"]), status, "") is None
+    some = replace(status, gpus_on=(("n1", 8),))
+    body = ServedAdvance("v1alpha1").body(seen(GOOD, body["status"]), some, "")
+    assert body == {"status": {"gpusByNode": [{"node": "n1", "gpus": 8}]}}

@@ -1,22 +1,23 @@
-"""Advance reservations: which nodes they have, and which units may not start there.
+"""Advance reservations: which nodes or GPUs they have, and which units may not start there.
 
 A unit that may not use a reservation is not started on its nodes if it could still run when the
 reservation begins. What runs there already stays, unless the reservation says that it is evicted.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from math import inf
 
-import numpy as np
-
-from fairlead.cluster.arrays import NodeMask, PerNode
+from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.cluster import Cluster
+from fairlead.engine.advance_choice import AdvanceChoice, gpus_by_row
+from fairlead.engine.advance_known import KnownReservation
+from fairlead.engine.advance_rooms import AdvanceRooms
 from fairlead.engine.backfill.ends import Ends
 from fairlead.engine.instructions import AdvanceStatusChanged, Evict, Instruction
 from fairlead.model.advance import AdvancePhase, AdvanceReservation, AdvanceStatus
-from fairlead.model.gpus import GpuRequest
-from fairlead.model.nodes import GPU, Node
+from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.queue.units import Unit
 
@@ -25,6 +26,9 @@ MOST = 500
 #: How often statuses are looked at, and evictions that were refused are asked for again.
 _LOOK_EVERY_S = 10.0
 _EVICT_EVERY_S = 30.0
+#: A clock that is set by more has jumped, and evicts no pod for a while: it may be put right.
+_JUMP_S = 5.0
+_CALM_S = 60.0
 #: What a look may cost in one turn (see `Work.spent`).
 _MOST_WORK = 40_000
 #: Masks of rows that are kept.
@@ -33,15 +37,17 @@ _MOST_MASKS = 64
 _MOST_EVICTED = 50
 
 
-@dataclass(slots=True, eq=False)
-class _Advance:
-    spec: AdvanceReservation
-    nodes: set[str] = field(default_factory=set)
-    status: AdvanceStatus | None = None
-    evicted_s: float = float("-inf")
+@dataclass(frozen=True, slots=True)
+class ClosedRows:
+    """Rows that a unit may not use, since they are reserved while it could run."""
 
-    def overlaps(self, start_s: float, end_s: float) -> bool:
-        return self.spec.start_s < end_s and start_s < self.spec.end_s
+    rows: NodeMask
+    #: When the first of these reservations begins, in seconds since 1970.
+    start_s: float
+    #: Of these, those that have some GPUs of their nodes: others may use the rest.
+    by_gpu: Sequence[KnownReservation] = ()
+    #: Whether all of them are such.
+    are_all_by_gpu: bool = False
 
 
 class AdvanceReservations:
@@ -58,14 +64,20 @@ class AdvanceReservations:
         self._ends = ends
         self._queues_of = queues_of
         self._utc_s = utc_s
-        self._known: dict[str, _Advance] = {}
+        self._known: dict[str, KnownReservation] = {}
         self._looked_s = float("-inf")
+        self._rooms = AdvanceRooms(cluster, ends, self._admits, lambda: utc_s(0.0))
+        self._choice = AdvanceChoice(cluster, ends, self._rooms)
         #: Rows of the nodes of several of them, by the size of the cluster and their names.
         self._rows: dict[tuple[object, ...], NodeMask] = {}
         #: Those that are still to be looked at.
         self._round: list[str] = []
         #: Whether units may be let in that were not before.
         self.has_freed = False
+        #: What the clock on the wall shows at 0, as it was last, and when it counts again for
+        #: evictions.
+        self._offset_s: float | None = None
+        self._calm_s = float("-inf")
 
     def __bool__(self) -> bool:
         return bool(self._known)
@@ -75,11 +87,21 @@ class AdvanceReservations:
         found = self._known.get(name)
         return sorted(found.nodes) if found else []
 
+    def gpus_of(self, name: str) -> Mapping[str, int]:
+        """The same for one that has GPUs of nodes, with their numbers."""
+        found = self._known.get(name)
+        return found.gpus_on if found else {}
+
     def active(self, now: float) -> Iterator[tuple[str, AbstractSet[str]]]:
         """Those that have begun and not ended, with their nodes."""
         for name, each in self._known.items():
             if each.spec.start_s <= self._utc_s(now) < each.spec.end_s and not each.spec.problem:
                 yield name, each.nodes
+
+    def kept_gpus(self, name: str, node: str, now: float) -> float:
+        """GPUs of the node that it keeps from others at most."""
+        each = self._known[name]
+        return float(self._rooms.missing(each, node, now)) if each.is_by_gpu else inf
 
     def ends_are_read(self, now: float) -> bool:
         """Whether the ends of all running pods are known; reads some of them."""
@@ -94,7 +116,7 @@ class AdvanceReservations:
             return False
         if before is not None and _same(before.spec, spec):
             return False
-        made = self._known[spec.name] = _Advance(spec)
+        made = self._known[spec.name] = KnownReservation(spec)
         if spec.node_selector and not spec.problem:
             nodes = (self._cluster.node_at(row) for row in self._cluster.row_of.values())
             made.nodes = {node.name for node in nodes if _selects(spec, node)}
@@ -106,7 +128,7 @@ class AdvanceReservations:
             self._changed()
 
     def _changed(self) -> None:
-        self._rows.clear()
+        self._forget_rows()
         self.has_freed = True
         self._looked_s = float("-inf")
 
@@ -116,12 +138,18 @@ class AdvanceReservations:
                 continue
             if _selects(each.spec, node) != (node.name in each.nodes):
                 each.nodes ^= {node.name}
-                self._rows.clear()
+                self._forget_rows()
 
     def node_gone(self, name: str) -> None:
-        self._rows.clear()
+        self._forget_rows()
         for each in self._known.values():
             each.nodes.discard(name)
+            if each.gpus_on.pop(name, None) is not None:
+                each.search_s = float("-inf")
+
+    def _forget_rows(self) -> None:
+        self._rows.clear()
+        self._rooms.clear()
 
     # -- which units may start ---------------------------------------------------------------
 
@@ -129,16 +157,18 @@ class AdvanceReservations:
         """The reservations that the unit may use: part of its equivalence class."""
         return ",".join(name for name, each in self._known.items() if self._admits(each, unit.pod))
 
-    def _admits(self, advance: _Advance, pod: Pod) -> bool:
+    def _admits(self, advance: KnownReservation, pod: Pod) -> bool:
         spec = advance.spec
         if pod.namespace in spec.namespaces:
             return True
         return bool(spec.queues) and not spec.queues.isdisjoint(self._queues_of(pod))
 
-    def closed(self, unit: Unit, start_s: float, end_s: float) -> tuple[NodeMask, float] | None:
+    def closed(
+        self, unit: Unit, start_s: float, end_s: float, *, planned: bool = False
+    ) -> ClosedRows | None:
         """Rows that the unit may not use from its start to its end, on the clock of the engine.
 
-        And when the first of these reservations begins. None: it may use all rows.
+        None: it may use all rows. `planned`: its start is not now.
         """
         offset_s = self._utc_s(0.0)
         against = [
@@ -148,11 +178,42 @@ class AdvanceReservations:
             and each.overlaps(start_s + offset_s, end_s + offset_s)
             and not self._admits(each, unit.pod)
         ]
+        by_gpu = [each for each in against if each.is_by_gpu]
+        if by_gpu:
+            return self._closed_by_gpu(unit, against, by_gpu, start_s, planned=planned)
         if not against:
             return None
-        return self._rows_of(against), min(each.spec.start_s for each in against)
+        return ClosedRows(self._rows_of(against), min(each.spec.start_s for each in against))
 
-    def _rows_of(self, against: Sequence[_Advance]) -> NodeMask:
+    def _closed_by_gpu(
+        self,
+        unit: Unit,
+        against: Sequence[KnownReservation],
+        by_gpu: Sequence[KnownReservation],
+        start_s: float,
+        *,
+        planned: bool,
+    ) -> ClosedRows | None:
+        """The same where some have GPUs of nodes, which units without GPUs need not heed."""
+        whole = [each for each in against if not each.is_by_gpu]
+        closed = self._rooms.closed(unit, by_gpu, start_s, planned=planned)
+        if closed is None:
+            by_gpu = ()
+        if not whole and closed is None:
+            return None
+        rows = self._rows_of(whole) if whole else self._cluster.nodes.none()
+        first_s = min(each.spec.start_s for each in (*whole, *by_gpu))
+        found = rows if closed is None else rows | closed
+        return ClosedRows(found, first_s, by_gpu, are_all_by_gpu=not whole)
+
+    def leaves_gpus(
+        self, by_gpu: Sequence[KnownReservation], nodes: Iterable[str], uids: Collection[str],
+        now: float,
+    ) -> bool:  # fmt: skip
+        """Whether reservations have their GPUs, with these pods on these nodes from now on."""
+        return all(self._rooms.room(node, by_gpu, now, uids) >= 0 for node in nodes)
+
+    def _rows_of(self, against: Sequence[KnownReservation]) -> NodeMask:
         """Rows of their nodes, kept until nodes come or go."""
         key = self._cluster.columns.size, *(each.spec.name for each in against)
         found = self._rows.get(key)
@@ -189,7 +250,17 @@ class AdvanceReservations:
         next_s = min((at_s for at_s in times if at_s > self._looked_s), default=float("inf"))
         return min(next_s, self._looked_s + _LOOK_EVERY_S)
 
+    def _watch_clock(self, now: float) -> None:
+        """The clock on the wall may be set: all reservations are looked at again then."""
+        offset_s, before = self._utc_s(0.0), self._offset_s
+        self._offset_s = offset_s
+        if before is not None and abs(offset_s - before) > _JUMP_S:
+            self._calm_s = now + _CALM_S
+            self._changed()
+
     def tend(self, now: float) -> list[Instruction]:
+        if self._known:
+            self._watch_clock(now)
         if not self._known or (due_s := self.due_s()) is None or now < due_s:
             return []
         if not self._round:
@@ -204,10 +275,12 @@ class AdvanceReservations:
                 made += self._look_at(advance, now)
         return made
 
-    def _look_at(self, advance: _Advance, now: float) -> Iterator[Instruction]:
+    def _look_at(self, advance: KnownReservation, now: float) -> Iterator[Instruction]:
         spec, wall_s = advance.spec, self._utc_s(now)
         if spec.gpus and not spec.problem and wall_s < spec.end_s:
-            self._choose(advance, now)
+            start_s = max(now, spec.start_s - self._utc_s(0.0))
+            if self._choice.choose(advance, self._beside(advance), start_s, now):
+                self._forget_rows()
         conflicts = self._conflicts(advance, now)
         status = self._status(advance, len(conflicts), wall_s)
         if advance.status is None or status != advance.status:
@@ -215,19 +288,24 @@ class AdvanceReservations:
                 self.has_freed = True
             advance.status = status
             yield AdvanceStatusChanged(spec.name, status)
-        if spec.preempts and status.phase is AdvancePhase.ACTIVE and conflicts:
+        is_due = spec.preempts and status.phase is AdvancePhase.ACTIVE and now >= self._calm_s
+        if is_due and conflicts:
             yield from self._evict(advance, conflicts, now)
 
-    def _status(self, advance: _Advance, conflicts: int, wall_s: float) -> AdvanceStatus:
+    def _beside(self, advance: KnownReservation) -> list[KnownReservation]:
+        """Others that overlap it in time."""
+        spec = advance.spec
+        others = (each for each in self._known.values() if each is not advance)
+        return [each for each in others if each.overlaps(spec.start_s, spec.end_s)]
+
+    def _status(self, advance: KnownReservation, conflicts: int, wall_s: float) -> AdvanceStatus:
         spec = advance.spec
         if spec.problem:
             return AdvanceStatus(AdvancePhase.INVALID, message=spec.problem)
         if wall_s >= spec.end_s:
             return AdvanceStatus(AdvancePhase.ENDED)
         phase = AdvancePhase.PENDING if wall_s < spec.start_s else AdvancePhase.ACTIVE
-        counts = _gpus_by_row(self._cluster, spec.model)
-        rows = self._cluster.row_of
-        gpus = sum(int(counts[rows[node]]) for node in advance.nodes if node in rows)
+        gpus = self._gpus(advance)
         message = ""
         if not advance.nodes:
             message = "no node matches it"
@@ -235,15 +313,26 @@ class AdvanceReservations:
             message = f"its nodes have {gpus} of {spec.gpus} GPUs"
         elif conflicts:
             running = "run" if phase is AdvancePhase.ACTIVE else "may still run when it begins"
-            message = f"{conflicts} pod(s) of others {running} on its nodes"
-        return AdvanceStatus(phase, tuple(sorted(advance.nodes)), gpus, conflicts, message)
+            where = "GPUs that it needs" if advance.is_by_gpu else "its nodes"
+            message = f"{conflicts} pod(s) of others {running} on {where}"
+        on = tuple(sorted(advance.gpus_on.items()))
+        return AdvanceStatus(phase, tuple(sorted(advance.nodes)), gpus, conflicts, message, on)
 
-    def _conflicts(self, advance: _Advance, now: float) -> list[Pod]:
+    def _gpus(self, advance: KnownReservation) -> int:
+        if advance.is_by_gpu:
+            return sum(advance.gpus_on.values())
+        counts = gpus_by_row(self._cluster, advance.spec.model)
+        rows = self._cluster.row_of
+        return sum(int(counts[rows[node]]) for node in advance.nodes if node in rows)
+
+    def _conflicts(self, advance: KnownReservation, now: float) -> list[Pod]:
         """Pods of others that do not end before its start."""
         spec = advance.spec
         start_s, end_s = (at_s - self._utc_s(0.0) for at_s in (spec.start_s, spec.end_s))
         if spec.problem or now >= end_s:
             return []
+        if advance.is_by_gpu:
+            return self._rooms.in_the_way(advance, max(now, start_s), now)
         found = []
         for node in sorted(advance.nodes):
             for held in self._cluster.held_on(node):
@@ -256,70 +345,21 @@ class AdvanceReservations:
                     found.append(pod)
         return sorted(found, key=lambda pod: pod.uid)
 
-    def _evict(self, advance: _Advance, pods: list[Pod], now: float) -> Iterator[Instruction]:
+    def _evict(
+        self, advance: KnownReservation, pods: list[Pod], now: float
+    ) -> Iterator[Instruction]:
         if now - advance.evicted_s < _EVICT_EVERY_S:
             return
         advance.evicted_s = now
-        because = f"the reservation {advance.spec.name} of its node has begun"
+        what = "GPUs" if advance.is_by_gpu else "node"
+        because = f"the reservation {advance.spec.name} of its {what} has begun"
         for pod in [pod for pod in pods if not pod.deleting][:_MOST_EVICTED]:
             yield Evict(pod, pod.node, {pod.node: (pod,)}, because, moves=True)
-
-    # -- nodes for GPUs ----------------------------------------------------------------------
-
-    def _choose(self, advance: _Advance, now: float) -> None:
-        """Whole nodes, the same as before, then those with the fewest pods that stay too long."""
-        spec, rows = advance.spec, self._cluster.row_of
-        counts = _gpus_by_row(self._cluster, spec.model)
-        nodes = [node for node in advance.nodes or spec.chosen if node in rows]
-        have = sum(int(counts[rows[node]]) for node in nodes)
-        if have < spec.gpus:
-            for node in self._candidates(advance, counts, set(nodes), spec.gpus - have, now):
-                nodes.append(node)
-                have += int(counts[rows[node]])
-                if have >= spec.gpus:
-                    break
-        if advance.nodes != set(nodes):
-            advance.nodes = set(nodes)
-            self._rows.clear()
-
-    def _candidates(
-        self, advance: _Advance, counts: PerNode, taken: set[str], missing: int, now: float
-    ) -> list[str]:
-        """Those with the fewest pods that stay too long first; any order if all are needed."""
-        spec = advance.spec
-        others = {
-            node
-            for each in self._known.values()
-            if each is not advance and each.overlaps(spec.start_s, spec.end_s)
-            for node in each.nodes
-        }
-        free = {
-            node: int(counts[row])
-            for node, row in self._cluster.row_of.items()
-            if counts[row] and node not in others and node not in taken
-        }
-        self._cluster.work.pods += len(self._cluster.row_of) // 4
-        if sum(free.values()) <= missing:
-            return sorted(free)
-        ranked = [(self._staying(advance, node, now), -gpus, node) for node, gpus in free.items()]
-        return [node for _, _, node in sorted(ranked)]
-
-    def _staying(self, advance: _Advance, node: str, now: float) -> int:
-        """Pods that do not end before its start."""
-        start_s = advance.spec.start_s - self._utc_s(0.0)
-        held_on = self._cluster.held_on(node)
-        self._cluster.work.pods += 1 + len(held_on)
-        ends = (self._ends.of(held, now) for held in held_on)
-        return sum(end is None or end.at_s > start_s for end in ends)
 
 
 def _same(before: AdvanceReservation, now: AdvanceReservation) -> bool:
     """Whether the object says the same, whatever its status."""
-    return (before.node_selector, before.gpus, before.model, before.start_s, before.end_s) == (
-        now.node_selector, now.gpus, now.model, now.start_s, now.end_s
-    ) and (before.namespaces, before.queues, before.preempts, before.problem) == (
-        now.namespaces, now.queues, now.preempts, now.problem
-    )  # fmt: skip
+    return before == replace(now, chosen=before.chosen, chosen_gpus=before.chosen_gpus)
 
 
 def _selects(spec: AdvanceReservation, node: Node) -> bool:
@@ -329,14 +369,3 @@ def _selects(spec: AdvanceReservation, node: Node) -> bool:
 def _is_of_node(pod: Pod) -> bool:
     """Whether it belongs to the node: it is not moved elsewhere by an eviction."""
     return pod.controller.partition("/")[0] in ("DaemonSet", "Node")
-
-
-def _gpus_by_row(cluster: Cluster, model: str) -> PerNode:
-    devices, size = cluster.columns.devices, cluster.columns.size
-    listed = devices.model[:size] >= 0
-    if not model:
-        found: PerNode = np.maximum(listed.sum(axis=1), cluster.nodes.allocatable(GPU))
-        return found
-    wanted = devices.match.of(GpuRequest(gpus=1, models=frozenset((model,))))
-    of_model: PerNode = (listed & wanted[devices.model[:size]]).sum(axis=1)
-    return of_model

@@ -96,7 +96,11 @@ class HeldGpus:
             if not left:
                 break
             for node in sorted(left.keys() & nodes):
-                if (gpus := left.pop(node)) > 0:
+                free = left.pop(node)
+                gpus = min(free, self._plans.advance.kept_gpus(name, node, now))
+                if free > gpus:
+                    left[node] = free - gpus
+                if gpus > 0:
                     kept = _Kept(HeldKind.RESERVATION, name, node, gpus)
                     self._add(found, kept, gpus, now)
         self._held = found

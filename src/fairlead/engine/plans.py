@@ -8,12 +8,13 @@ Without backfill nothing of this exists.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from heapq import nsmallest
 from math import isinf
 
 from fairlead.cluster.capacity import all_gpu_models
 from fairlead.cluster.cluster import Cluster
-from fairlead.engine.advance import AdvanceReservations
+from fairlead.engine.advance import AdvanceReservations, ClosedRows
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.backfill.attempts import LimitedAttempts
 from fairlead.engine.backfill.ends import Ends, KnowsRunTimes
@@ -23,8 +24,10 @@ from fairlead.engine.backfill.limits import (
     OUTLASTS,
     PLANNED,
     RESERVED,
+    RESERVED_GPUS,
     Limit,
     Limits,
+    ReservedGpus,
 )
 from fairlead.engine.backfill.overruns import Overruns
 from fairlead.engine.backfill.plan_book import PlanBook
@@ -281,13 +284,23 @@ class Plans:
         closed = self.advance.closed(unit, now, end_s) if self.advance else None
         if not plans and closed is None:
             return None
-        rows = None if closed is None else ~closed[0]
+        rows = None if closed is None else ~closed.rows
+        keeps = self._keeper(closed)
         if not plans:
-            return Limit(self._cluster, (), RESERVED, closed[1] if closed else 0.0, rows)
+            assert closed is not None
+            says = RESERVED_GPUS if closed.are_all_by_gpu else RESERVED
+            return Limit(self._cluster, (), says, closed.start_s, rows, reserved=keeps)
         first_s = self._utc_s(min(plan.start_s for plan, _ in plans))
         if self._may_outlast(unit, end_s - now, [plan for plan, _ in plans], now):
-            return Limit(self._cluster, plans, DELAYS, first_s, rows)
+            return Limit(self._cluster, plans, DELAYS, first_s, rows, reserved=keeps)
         return Limit(self._cluster, plans, OUTLASTS, first_s, rows, forbids=True)
+
+    def _keeper(self, closed: ClosedRows | None) -> ReservedGpus | None:
+        """What a unit of several pods must leave on nodes of which GPUs are reserved."""
+        if closed is None or not closed.by_gpu:
+            return None
+        nodes = frozenset(node for each in closed.by_gpu for node in each.nodes)
+        return ReservedGpus(nodes, partial(self.advance.leaves_gpus, closed.by_gpu))
 
     def _hindered(
         self, entry: Entry, end_s: float, *, all_others: bool

@@ -24,6 +24,9 @@ MOST_NODES = 1000
 _MOST_NAMES = 1000
 _MOST_LABELS = 16
 _MOST_GPUS = 1_000_000
+#: GPUs of nodes that are not reserved whole.
+_MOST_PER_NODE = 64
+_MOST_BY_GPU = 512
 #: A longer one is taken for a mistake.
 _LONGEST_S = 366 * 86400.0
 #: The year 2200.
@@ -37,6 +40,7 @@ class _Spec(msgspec.Struct, rename="camel", gc=False):
     duration: str = ""
     node_selector: dict[str, str] | None = None
     gpus: int = 0
+    gpus_per_node: int = 0
     gpu_model: str = ""
     namespaces: list[str] | None = None
     queues: list[str] | None = None
@@ -44,8 +48,14 @@ class _Spec(msgspec.Struct, rename="camel", gc=False):
     preempt: bool = False
 
 
+class _NodeGpus(msgspec.Struct, gc=False):
+    node: str
+    gpus: int
+
+
 class _Status(msgspec.Struct, rename="camel", gc=False):
     nodes: list[str] | None = None
+    gpus_by_node: list[_NodeGpus] | None = None
 
 
 _objects = msgspec.json.Decoder(QueueWire)
@@ -83,13 +93,14 @@ def decode_advance(raw: bytes | msgspec.Raw) -> AdvanceObject:
     return AdvanceObject(meta.name, meta.uid, meta.resource_version, found, status)
 
 
-def _reservation(name: str, said: _Spec, chosen: tuple[str, ...]) -> AdvanceReservation:
+def _reservation(name: str, said: _Spec, chosen: _Status) -> AdvanceReservation:
     start_s, end_s = _times(said)
     users = len(said.namespaces or ()) + len(said.queues or ())
     if bool(said.node_selector) == bool(said.gpus):
         raise FairleadError("write either spec.nodeSelector or spec.gpus")
     if not 0 <= said.gpus <= _MOST_GPUS:
         raise FairleadError(f"spec.gpus is {said.gpus}; write a number from 1 to {_MOST_GPUS:,}")
+    _check_gpus_per_node(said)
     if len(said.node_selector or ()) > _MOST_LABELS:
         raise FairleadError(f"spec.nodeSelector has more than {_MOST_LABELS} labels")
     if users > _MOST_NAMES:
@@ -108,8 +119,31 @@ def _reservation(name: str, said: _Spec, chosen: tuple[str, ...]) -> AdvanceRese
         frozenset(said.namespaces or ()),
         frozenset(f"fairlead/{queue}" for queue in said.queues or ()),
         preempts=said.preempt,
-        chosen=chosen,
+        chosen=tuple((chosen.nodes or [])[:MOST_NODES]),
+        gpus_per_node=said.gpus_per_node,
+        chosen_gpus=_chosen_gpus(chosen) if said.gpus_per_node else (),
     )
+
+
+def _check_gpus_per_node(said: _Spec) -> None:
+    some = said.gpus_per_node
+    if some and not said.gpus:
+        raise FairleadError("spec.gpusPerNode needs spec.gpus")
+    if not 0 <= some <= _MOST_PER_NODE:
+        limit = f"a number from 1 to {_MOST_PER_NODE}"
+        raise FairleadError(f"spec.gpusPerNode is {some}; write {limit}")
+    if some and said.gpus % some:
+        raise FairleadError(f"spec.gpus is {said.gpus}; write a multiple of spec.gpusPerNode")
+    if some and said.gpus > _MOST_BY_GPU:
+        raise FairleadError(
+            f"spec.gpus is {said.gpus}; with spec.gpusPerNode, write at most {_MOST_BY_GPU}, or "
+            "leave out spec.gpusPerNode to reserve whole nodes"
+        )
+
+
+def _chosen_gpus(chosen: _Status) -> tuple[tuple[str, int], ...]:
+    found = {each.node: each.gpus for each in (chosen.gpus_by_node or [])[:MOST_NODES]}
+    return tuple(sorted((node, gpus) for node, gpus in found.items() if 0 < gpus <= _MOST_BY_GPU))
 
 
 def _times(said: _Spec) -> tuple[float, float]:
@@ -143,13 +177,13 @@ def _length(text: str) -> float:
         raise FairleadError(f"spec.duration: {error}") from None
 
 
-def _chosen(status: bytes) -> tuple[str, ...]:
+def _chosen(status: bytes) -> _Status:
     """What an earlier leader wrote; nothing if others wrote there what makes no sense."""
     try:
         found = _statuses.decode(status) if status else None
     except UNREADABLE:
-        return ()
-    return tuple((found.nodes or [])[:MOST_NODES]) if found else ()
+        found = None
+    return found or _Status()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +213,7 @@ class ServedAdvance:
             "end": text_of_time(end_s) if end_s else "",
             "nodes": list(status.nodes[:MOST_NODES]),
             "gpus": status.gpus,
+            "gpusByNode": [{"node": node, "gpus": gpus} for node, gpus in status.gpus_on] or None,
             "conflictingPods": status.conflicts,
             "message": shortened(status.message, _LONGEST_MESSAGE),
         }

@@ -33,6 +33,10 @@ class AdvanceReservation:
     chosen: tuple[str, ...] = ()
     #: Why it has no effect.
     problem: str = ""
+    #: Not whole nodes, but so many GPUs together on each; a node may have several times as many.
+    gpus_per_node: int = 0
+    #: The nodes and numbers of GPUs that were chosen before.
+    chosen_gpus: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +49,5 @@ class AdvanceStatus:
     #: Pods of others on its nodes that do not end before its start, or run now that it has begun.
     conflicts: int = 0
     message: str = ""
+    #: GPUs of each node, if it does not have them whole.
+    gpus_on: tuple[tuple[str, int], ...] = ()

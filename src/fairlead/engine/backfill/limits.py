@@ -23,11 +23,20 @@ PLANNED = "planned start"
 DELAYS = "it would delay a unit before it, whose start is planned for {at}"
 OUTLASTS = "it runs for long past {at}, when a unit before it is planned to start"
 RESERVED = "it could still run when the nodes that fit it are reserved, at {at}"
+RESERVED_GPUS = "it could still run when the GPUs that fit it are reserved, at {at}"
 
 _ROOM = (
     Aspect.PRESENCE | Aspect.ALLOCATABLE | Aspect.USAGE | Aspect.TAINTS | Aspect.LABELS
     | Aspect.DEVICES
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedGpus:
+    """Nodes of which GPUs are reserved, and whether pods on some of them leave these free."""
+
+    nodes: frozenset[str]
+    are_left: Callable[[Iterable[str], frozenset[str], float], bool]
 
 
 @dataclass(slots=True, eq=False)
@@ -54,12 +63,14 @@ class Limit:
     least: "Limit | None" = None
     #: Plans that are on other nodes if the unit is placed as was last tried.
     moved: dict[Plan, Plan] = field(default_factory=dict)
+    #: GPUs that people keep free on nodes that others may use; None: there are none.
+    reserved: ReservedGpus | None = None
 
     @property
     def refusal(self) -> QuotaRefusal:
         """Of a unit that it keeps waiting. Many units are asked about, and few are told."""
         at = datetime.fromtimestamp(int(self.start_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        reserved = self.says is RESERVED
+        reserved = self.says in (RESERVED, RESERVED_GPUS)
         reason = WAITING_FOR_RESERVATION if reserved else WAITING_FOR_PLANNED_START
         return QuotaRefusal(reason, self.says.format(at=at), _ROOM, PLANNED)
 
@@ -67,7 +78,8 @@ class Limit:
     def strict(self) -> NodeMask:
         """Rows that no planned unit needs."""
         nodes = self.cluster.nodes
-        planned = nodes.named(node for plan, _ in self.plans for node in plan.on)
+        reserved = self.reserved.nodes if self.reserved else ()
+        planned = nodes.named((*(node for plan, _ in self.plans for node in plan.on), *reserved))
         found: NodeMask = ~planned if self.open_rows is None else self.open_rows & ~planned
         return found
 
@@ -121,6 +133,8 @@ class Limits:
         """
         used, start = set(nodes), trial.checkpoint()
         limit.moved.clear()
+        if limit.reserved and not limit.reserved.are_left(used & limit.reserved.nodes, uids, now):
+            return False
         for plan, others in limit.plans:
             both = used & plan.on.keys()
             if not both:

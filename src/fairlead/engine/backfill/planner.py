@@ -272,8 +272,8 @@ class Planner:
         for pod in unit.pods:
             trial.suspend_nomination(pod.uid)
         end_s = float("inf") if time.end_s is None else time.end_s
-        closed = self._reserved.closed(unit, time.start_s, end_s)
-        open_rows = self._without_rows_of(left_alone, closed[0] if closed else None)
+        closed = self._reserved.closed(unit, time.start_s, end_s, planned=True)
+        open_rows = self._without_rows_of(left_alone, closed.rows if closed else None)
         with self._cluster.limited_to(open_rows):
             return self._filled(trial, unit)
 

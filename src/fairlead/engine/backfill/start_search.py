@@ -26,11 +26,18 @@ from fairlead.queue.entries import Entry
 from fairlead.queue.units import Gang, Unit
 
 
+class HasRows(Protocol):
+    @property
+    def rows(self) -> NodeMask: ...
+
+
 class ReservedRows(Protocol):
     """Rows that people keep free."""
 
-    def closed(self, unit: Unit, start_s: float, end_s: float) -> tuple[NodeMask, float] | None:
-        """Rows that the unit may not use in this time."""
+    def closed(
+        self, unit: Unit, start_s: float, end_s: float, *, planned: bool
+    ) -> "HasRows | None":
+        """Rows that the unit may not use in this time; `planned`: which does not begin now."""
         ...
 
     def ends(self, until_s: float) -> list[float]:
