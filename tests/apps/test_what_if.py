@@ -15,6 +15,7 @@ from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.apps.what_if import what_if_view
 from fairlead.apps.what_if.changes import Changes
 from fairlead.apps.what_if.outlook import Horizon
+from fairlead.apps.what_if.taken_names import with_free_names
 from fairlead.apps.what_if.what_if import WhatIfAnswer, WhatIfOptions, answered
 from fairlead.apps.what_if.workload import (
     ManifestDefaults,
@@ -322,3 +323,28 @@ profiles: [{{schedulerName: gpu-scheduler}}]
     assert answer.not_asked == (concerned,)
     assert f"the extender {concerned} was not asked" in text(answer)
     assert what_if_view.as_json(answer)["extendersNotAsked"] == [concerned]
+
+
+def a_gang(name: str) -> dict[str, Any]:
+    words = {"fairlead.dev/gang": name, "fairlead.dev/gang-min": "2"}
+    job = a_job(pods=2)
+    job["spec"]["template"]["metadata"]["annotations"] |= words
+    return job
+
+
+def test_a_pod_that_waits_already_is_looked_at_as_one_more() -> None:
+    there = [*two_nodes(), PodSeen(a_pod("train-0", gpus=2)), PodSeen(a_pod("train-0-2", gpus=2))]
+    work = workload_of([a_job(pods=2)], ManifestDefaults())
+    renamed = with_free_names(work, there)
+
+    assert [pod.name for pod in renamed.pods] == ["train-0-3", "train-1"]
+    assert len({pod.uid for pod in renamed.pods}) == 2
+    assert effects(ask(there, work=renamed))["default/train-0-3"] == "new"
+
+
+def test_a_gang_that_the_cluster_has_is_one_sentence() -> None:
+    work = workload_of([a_gang("g")], ManifestDefaults())
+    assert with_free_names(work, two_nodes()) == work
+
+    with pytest.raises(ConfigError, match="the gang default/g is in the cluster already; "):
+        with_free_names(work, [*two_nodes(), *work.events])

@@ -24,6 +24,7 @@ from fairlead.apps.what_if.outlook import (
     look_ahead,
     unit_name,
 )
+from fairlead.apps.what_if.taken_names import with_free_names
 from fairlead.apps.what_if.workload import ManifestDefaults, ManifestPods, read_workload
 from fairlead.engine.events import Event, PodSeen
 from fairlead.kube.access.kubeconfig import load_access
@@ -79,7 +80,8 @@ async def what_if(options: WhatIfOptions) -> WhatIfAnswer:
     client = Client(access)
     try:
         reading = await read_cluster(client, planned)
-        work = await _workload(options, client, namespace, reading.behaviour, planned)
+        asked = await _workload(options, client, namespace, reading.behaviour, planned)
+        work = with_free_names(asked, reading.events)
         templates = await read_templates(client, unknown_templates(work))
     finally:
         await client.close()
