@@ -3,6 +3,7 @@
 import json
 import subprocess
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,6 +60,27 @@ def test_it_says_when_waiting_pods_start_under_each_policy(
     assert "STARTS (sjf)" in text
     again = {name: pods.get(name)["metadata"]["resourceVersion"] for name in pods.nodes()}
     assert again == versions, "nothing is written"
+
+
+def test_a_pod_waits_for_its_window_in_the_look_ahead(
+    control_plane: ControlPlane, create_nodes: Any, pods: Pods, tmp_path: Path
+) -> None:
+    """The forecast of the configuration is low from five hours from now on."""
+    create_nodes(["s1"], allocatable={"nvidia.com/gpu": "4"})
+    begin = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    hours = [(begin + timedelta(hours=n), 300 if n < 5 else 100) for n in range(24)]
+    rows = "\n".join(f"{at.isoformat()},{value}" for at, value in hours)
+    (tmp_path / "carbon.csv").write_text(f"time,value\n{rows}\n")
+    config = tmp_path / "fairlead.yaml"
+    config.write_text("goals:\n  forecasts: [{window: low-carbon, kind: file, file: carbon.csv}]\n")
+    said = {"fairlead.dev/run-time": "2h", "fairlead.dev/start-window": "low-carbon 10h"}
+    pods.create("green", 1, metadata={"annotations": said})
+
+    done = sim(control_plane, "--json", "--config", str(config))
+
+    assert done.returncode == 0, done.stderr
+    (unit,) = json.loads(done.stdout)["units"]
+    assert 4 * 3600 - 60 <= unit["start_s"] <= 5 * 3600 + 60
 
 
 def test_what_is_wrong_is_one_sentence(control_plane: ControlPlane) -> None:

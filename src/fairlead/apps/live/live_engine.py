@@ -8,6 +8,7 @@ from fairlead.apps.config.run_plan import RunPlan
 from fairlead.apps.live import live_cluster
 from fairlead.apps.live.claim_templates import with_live_claims
 from fairlead.apps.live.data_once import data_events
+from fairlead.apps.live.goal_events import goal_events
 from fairlead.apps.live.learned import learned_events
 from fairlead.cluster import reserving
 from fairlead.engine.engine import Engine
@@ -38,7 +39,8 @@ async def read_cluster(client: Client, planned: RunPlan) -> ClusterReading:
     )
     data = [event async for event in data_events(client, planned.profiles.values())]
     shown = await with_live_claims(client, [event async for event in listed])
-    return ClusterReading(behaviour, [*learned, *data, *shown], problem)
+    goals = await goal_events(client, planned)
+    return ClusterReading(behaviour, [*goals, *learned, *data, *shown], problem)
 
 
 async def live_engine(
