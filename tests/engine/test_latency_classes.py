@@ -12,6 +12,7 @@ from fairlead.engine.attempts import Outcome
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import (
     BindDone,
+    NodeGone,
     NodeSeen,
     PodGone,
     QueueKindSeen,
@@ -290,3 +291,73 @@ def test_a_class_without_neighbours_has_none_in_random_runs() -> None:
             for gpu in {gpu for gpu, _ in on.values()}:
                 classes = {class_ for its, class_ in on.values() if its == gpu}
                 assert "alone" not in classes or classes == {"alone"}, (seed, gpu, classes)
+
+
+def classes_on(engine: Engine) -> dict[str, set[str]]:
+    """The classes on each GPU, as they are marked."""
+    devices, found = engine.cluster.columns.devices, dict[str, set[str]]()
+    assert devices.services is not None
+    for node, row in engine.cluster.row_of.items():
+        pick = slice(row, row + 1)
+        for uuid, slot in devices.slots_of(row).items():
+            if not uuid.startswith(node):
+                continue
+            for name in ("chat", "alone", "small", ""):
+                marked = devices.services.with_pods_of(name, pick, devices.load)[0, slot]
+                if marked:
+                    found.setdefault(uuid, set()).add(name)
+    return found
+
+
+def classes_held(engine: Engine) -> dict[str, set[str]]:
+    """The same, by what pods hold."""
+    found: dict[str, set[str]] = {}
+    for held in engine.cluster.holdings.values():
+        name = held.pod.annotations.get(SERVICE_CLASS, "")
+        name = name if name in ("chat", "alone", "small") else ""
+        row = engine.cluster.row_of.get(held.node)
+        known = engine.cluster.columns.devices.slots_of(row) if row is not None else {}
+        for use in held.grant.uses if held.grant else ():
+            if use.uuid in known:
+                found.setdefault(use.uuid, set()).add(name)
+    return found
+
+
+def a_listed(name: str, gpus: int):
+    listed = tuple(Gpu(f"{name}-{n}", n, "H100", 80_000) for n in range(gpus))
+    inventory = Inventory(listed, dialects=frozenset({"fairlead"}))
+    return a_node(name, gpus=gpus, inventory=inventory)
+
+
+def test_marks_follow_what_pods_hold_whatever_happens() -> None:
+    for seed in range(8):
+        drawn, engine, there = random.Random(seed), an_engine(gpus=2, nodes=2), dict[str, Pod]()
+        for number in range(120):
+            now, choice = 7.0 * number, drawn.random()
+            node = f"n{drawn.randrange(4)}"
+            if choice < 0.15:
+                engine.handle(NodeGone(node), now=now)
+            elif choice < 0.35:
+                engine.handle(NodeSeen(a_listed(node, drawn.choice((1, 2, 9)))), now=now)
+            elif choice < 0.5 and there:
+                engine.handle(PodGone(there.pop(drawn.choice(sorted(there)))), now=now)
+            elif choice < 0.6:
+                busy = [drawn.random() for _ in range(2)]
+                measure(engine, now, **{node: busy})
+            elif choice < 0.65:
+                engine.forget()
+                for pod in [*there.values()]:
+                    see(engine, pod, now=now)
+                for each in range(4):
+                    engine.handle(NodeSeen(a_listed(f"n{each}", 2)), now=now)
+            else:
+                class_ = drawn.choice(("alone", "small", "chat", "plain", ""))
+                see(engine, of_class(f"p{number}", class_, share(300)), now=now)
+            for made in decide(engine, now=now):
+                if isinstance(made, Bind):
+                    pod = replace(made.pod, node=made.node, grant=made.grant)
+                    engine.handle(BindDone(pod.uid), now=now)
+                    see(engine, pod, now=now)
+                    there[pod.uid] = pod
+            assert classes_on(engine) == classes_held(engine), (seed, number)
+        assert there, "pods were placed"

@@ -108,6 +108,8 @@ class GpuServices:
         for holder in tuple(holders):
             self._holders.pop((row, holder), None)
         self._new_rows.pop(row, None)
+        if row < len(self._on):
+            self._on[row] = self._joined_milli[row] = 0
 
     def mark(
         self, row: int, slot_of: Mapping[str, int], grants: Mapping[Holder, Grant], load: Load
