@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from fairlead.apps.up.cluster import find_programs
 from fairlead.apps.up.kubeconfig import MARK, kubeconfig_place, write
 from fairlead.model.errors import ConfigError
 
+ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-c", "from fairlead.apps.cli import main; main()", "up"]
 
 
@@ -243,6 +245,33 @@ def test_kubectl_sees_nodes_pods_and_why_one_waits(start, tmp_path):
     until(lambda: "FailedScheduling" in kubectl(path, "describe", "pods", "-l", "app=too-big"))
     kubectl(path, "annotate", "node", "h100-01", "fairlead.dev/simulate-not-ready=true")
     until(lambda: "NotReady" in kubectl(path, "get", "node", "h100-01"))
+
+
+def tour_of_the_readme():
+    """The commands of the first session, each as its words."""
+    readme = (ROOT / "README.md").read_text()
+    session = readme.split("## A first session without a cluster")[1].split("```")[1]
+    lines = (shlex.split(line, comments=True) for line in session.splitlines()[1:])
+    return [words for words in lines if words and words[0] != "export"]
+
+
+@pytest.mark.server
+def test_the_tour_of_the_readme(start, environment, tmp_path):
+    path = tmp_path / "kubeconfig"
+    start("--kubeconfig-out", path)
+    until(path.exists)
+    until(lambda: "Running" in kubectl(path, "get", "pods"))
+    programs = {"kubectl": [find_programs() / "kubectl"], ".venv/bin/fairlead": COMMAND[:-1]}
+    seen = []
+    for program, *words in tour_of_the_readme():
+        done = subprocess.run(
+            [*programs[program], *words], env=environment | {"KUBECONFIG": str(path)}, cwd=ROOT,
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert not done.stderr, done.stderr
+        assert done.stdout
+        seen.append(words[0])
+    assert seen == ["get", "apply", "explain", "what-if", "top"]
 
 
 @pytest.mark.server
