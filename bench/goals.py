@@ -1,6 +1,8 @@
 """Goals in the engine: mixed decisions for each second of CPU time, with and without goals.
 
-python bench/goals.py [--nodes 5000] [--pods 4000] [--shapes 20]
+python bench/goals.py [--nodes 5000] [--pods 4000] [--shapes 20] [--records]
+
+--records: what goals counted on the chosen node and on others is noted, as for a decision log.
 
 Nodes of three prices, a third of them spot, in four zones with their own carbon. Pods of so many
 shapes with 0 to 8 GPUs, one in ten with an annotation about capacity, arrive in turn.
@@ -72,9 +74,12 @@ def pods(count: int, shapes: int) -> list[Pod]:
     ]
 
 
-def per_second(profile: Profile, nodes: int, queue: Sequence[Pod]) -> float:
+def per_second(
+    profile: Profile, nodes: int, queue: Sequence[Pod], *, records: bool = False
+) -> float:
     """Decisions for each second of CPU time."""
     engine = Engine({SCHEDULER: profile})
+    engine.keeps_records = records
     for number in range(nodes):
         engine.handle(NodeSeen(a_node(number)), now=0.0)
     for seen in figures():
@@ -95,6 +100,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=4000)
     parser.add_argument("--shapes", type=int, default=20)
+    parser.add_argument("--records", action="store_true")
     asked = parser.parse_args()
     spare_the_collector()
     queue = pods(asked.pods, asked.shapes)
@@ -102,7 +108,8 @@ def main() -> None:
     for name, profile in (
         ("without goals", plain), ("cost", aiming(plain, COST)), ("all goals", aiming(plain, ALL)),
     ):  # fmt: skip
-        print(f"{name}: {per_second(profile, asked.nodes, queue):,.0f} decisions/s")
+        found = per_second(profile, asked.nodes, queue, records=asked.records)
+        print(f"{name}: {found:,.0f} decisions/s")
 
 
 if __name__ == "__main__":

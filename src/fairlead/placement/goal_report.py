@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.cluster.arrays import NodeMask, NodeScores, Rows
+from fairlead.cluster.arrays import NodeScores, Rows
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.goals import GoalCount, GoalOption, GoalReport
@@ -13,7 +13,7 @@ from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed, PlacementRecord
 from fairlead.placement.views import REFUSED
-from fairlead.plugins.api import DetailedGoal
+from fairlead.plugins.api import Goal
 from fairlead.plugins.goals import Goals
 
 #: Placements that are shown of those that no other is better than.
@@ -47,7 +47,7 @@ def goal_report(
     nodes = Nodes(cluster.columns, rows)
     counts: Counts = np.array([goal.count(request, nodes) for goal in goals.all])
     order = np.argsort(-totals[rows], kind="stable")
-    options = _Options(goals, counts, request, nodes, cluster, rows)
+    options = _Options(goals, counts, request, cluster, rows)
     front = _front(counts, order)
     at = np.flatnonzero(rows == cluster.row_of.get(chosen, -1))
     best = int(at[0] if len(at) else order[0])
@@ -70,35 +70,31 @@ def _next(placement: Placement, pod: Pod, totals: NodeScores, rows: Rows, best: 
 
 class _Options:
     def __init__(
-        self,
-        goals: Goals,
-        counts: Counts,
-        request: PodRequest,
-        nodes: Nodes,
-        cluster: Cluster,
-        rows: Rows,
+        self, goals: Goals, counts: Counts, request: PodRequest, cluster: Cluster, rows: Rows
     ) -> None:
         self._goals = goals
         self._counts = counts
         self._request = request
-        self._levels: list[NodeScores] = [level.total(request, nodes) for level in goals.levels]
         self._cluster = cluster
         self._rows = rows
 
     def at(self, position: int) -> GoalOption:
-        row = int(self._rows[position])
+        row, counted = int(self._rows[position]), self._counts[:, position].tolist()
         node = Nodes(self._cluster.columns, np.array([row]))
-        counts = (
-            GoalCount(
-                goal.name,
-                goal.unit,
-                float(counted[position]),
-                goal.detail(self._request, node) if isinstance(goal, DetailedGoal) else "",
-            )
-            for goal, counted in zip(self._goals.all, self._counts, strict=True)
+        by_name = {goal.name: each for goal, each in zip(self._goals.all, counted, strict=True)}
+        counts = tuple(
+            GoalCount(goal.name, goal.unit, by_name[goal.name], self._detail(goal, node))
+            for goal in self._goals.all
         )
-        levels = tuple(float(total[position]) for total in self._levels)
-        return GoalOption(self._cluster.node_at(row).name, tuple(counts), levels)
+        levels = tuple(
+            sum(rate * by_name[goal.name] for goal, rate in level.rated)
+            for level in self._goals.levels
+        )
+        return GoalOption(self._cluster.node_at(row).name, counts, levels)
+
+    def _detail(self, goal: Goal, node: Nodes) -> str:
+        detail = getattr(goal, "detail", None)  # a look at a protocol takes ten times as long
+        return detail(self._request, node) if detail else ""
 
 
 def _front(counts: Counts, order: Rows) -> list[int]:
@@ -107,14 +103,14 @@ def _front(counts: Counts, order: Rows) -> list[int]:
     One is better if it is no worse for any goal, and less for one. Of equal ones the first.
     """
     front: list[int] = []
-    values = counts[:, order].round(9)
-    alive: NodeMask = np.ones(len(order), dtype=np.bool_)
+    values, left = counts[:, order].round(9), order
     for _ in range(_MOST_COMPARED):
-        left = np.flatnonzero(alive)
         if not len(left) or len(front) == _MOST_PARETO:
             break
-        mine = values[:, left[:1]]
+        mine = values[:, :1]
         if not ((values <= mine).all(axis=0) & (values < mine).any(axis=0)).any():
-            front.append(int(order[left[0]]))
-        alive &= ~(values >= mine).all(axis=0)  # what it equals or beats, itself included
+            front.append(int(left[0]))
+        # What it equals or beats, itself included: what those beat, it beats as well.
+        others = ~(values >= mine).all(axis=0)
+        values, left = values[:, others], left[others]
     return front

@@ -56,11 +56,15 @@ class GoalLevel:
             total += rate * goal.count(request, nodes)
         return total
 
+    @property
+    def rated(self) -> tuple[tuple[Goal, float], ...]:
+        """Its goals and what each is multiplied by: one alone counts in its own unit."""
+        return self.goals if len(self.goals) > 1 else ((self.goals[0][0], 1.0),)
+
     def by_pod_and_node(self, request: PodRequest, nodes: Nodes) -> tuple[NodeScores, NodeScores]:
         """What each such pod counts, and what all pods on a node together count once."""
-        rates = ((goal, rate if len(self.goals) > 1 else 1.0) for goal, rate in self.goals)
         each, once = np.zeros(len(nodes)), np.zeros(len(nodes))
-        for goal, rate in rates:
+        for goal, rate in self.rated:
             (once if counts_once(goal) else each)[:] += rate * goal.count(request, nodes)
         return each, once
 
