@@ -117,6 +117,25 @@ def test_what_it_found_is_kept_for_it_meanwhile() -> None:
     assert placed(world).keys() == {pod.uid for pod in pods}
 
 
+def test_the_plan_of_a_second_gang_leaves_what_is_kept_for_the_first() -> None:
+    nodes = CHEAP, DEAR, ("dearer", 8, 24.0), ("dearest", 8, 32.0)
+    world, first, second = a_world(*nodes), of_cores("first", CORES), of_cores("second", CORES)
+    world.create(*first)
+    world.decide_all()
+    world.now = 0.6
+    world.create(*second)
+    world.decide_all()
+    kept, question = world.engine.solver_questions
+    plan = solve_program(question)
+    assert plan is not None
+    world.tell(PlanComputed(question.gang, question.number, plan))
+    world.decide_all()
+    assert cost(world, nodes, second) == 8 * 3 + 5 * 4, "its plan could be used"
+    world.tell(PlanComputed(kept.gang, kept.number, solve_program(kept)))
+    world.decide_all()
+    assert cost(world, nodes, first) == 18.0
+
+
 @pytest.mark.parametrize("reply", ["none", "late", "wrong"])
 def test_without_a_useful_answer_it_gets_what_it_found(reply: str) -> None:
     world, pods = a_world(CHEAP, DEAR), of_cores("g", CORES)

@@ -7,6 +7,7 @@ import numpy as np
 from fairlead.cluster.arrays import NodeMask, PerNode, Rows
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.pod_room import pod_room
+from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.model.extended import has_class
 from fairlead.model.gpus import WHOLE
 from fairlead.model.nodes import GPU
@@ -39,6 +40,8 @@ class GangRoom:
         self._needs: dict[PodRequest, Amounts] = {}
         self._penalty: dict[PodRequest, PerNode] = {}
         self._free: dict[str, PerNode] = {}
+        #: Rows with nominated pods that the gang must respect, and what these request.
+        self._nominated: tuple[Rows, AmountsByRow] | None = None
         self.given: Given = {}
 
     def know(self, pod: Pod, placement: Placement) -> PodRequest:
@@ -53,6 +56,10 @@ class GangRoom:
         except Exception as error:
             raise fault_of(error, placement.profile) from error
         return self._same[request]
+
+    def leave_to_nominated(self, pod: Pod) -> None:
+        """What is nominated for others than the pod and its gang is not free in `amounts`."""
+        self._nominated = self._cluster.nominations.amounts_against(pod)
 
     @property
     def is_current(self) -> bool:
@@ -159,8 +166,18 @@ class GangRoom:
         if free is None:
             nodes = self._cluster.nodes
             free = nodes.free_gpus()[0] if resource == _MILLI else nodes.free(resource)
-            self._free[resource] = free
+            self._free[resource] = free = self._without_nominated(resource, free)
         return free
+
+    def _without_nominated(self, resource: str, free: PerNode) -> PerNode:
+        name, each = (GPU, WHOLE) if resource == _MILLI else (resource, 1)
+        index = self._cluster.columns.resource_index.get(name)
+        if self._nominated is None or index is None:
+            return free
+        rows, amounts = self._nominated
+        left = free.copy()
+        left[rows] -= each * amounts[index]
+        return left
 
 
 def _gpus_milli(request: PodRequest) -> int:

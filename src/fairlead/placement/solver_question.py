@@ -102,14 +102,15 @@ def ask(
     preferred: NodeMask | None = None,
 ) -> AskedGang | None:
     """None if there is too much to look at, or nothing to choose. Raises PluginFault."""
+    if not pods:
+        return None
     room = GangRoom(cluster)
+    room.leave_to_nominated(pods[0])
     kinds: dict[PodRequest, list[Pod]] = {}
     for pod in pods:
         kinds.setdefault(room.know(pod, placements[pod.scheduler]), []).append(pod)
         if len(kinds) > MOST_KINDS:
             return None
-    if not kinds:
-        return None
     levels = levels_of(placements[pods[0].scheduler])
     if len(kinds) < 2 and not any(level.counts_once for level in levels):
         return None
