@@ -3,8 +3,8 @@
 python bench/spot_cost.py [--data FOLDER] [--price 0.4] [--run 48h] [--slack 12h] [--jobs 40]
 
 With a folder: each JSON file in it is a trace of availability as published with "Can't Be Late"
-({"metadata": {"gap_seconds": 600}, "data": [0, 1, 1, ...]}, 1: spot capacity was refused, 0: it was
-there), or a CSV file with the columns time (seconds) and available (0 or 1). Without: generated
+({"metadata": {"gap_seconds": 300}, "data": [0, 1, 1, ...]}: how many instances there were), or a
+CSV file with the columns time (seconds) and available (0 or 1). Without: generated
 traces, which are no measurements: up and down times are drawn from hyperexponential distributions
 with a mean availability of 0.3, 0.6 and 0.9, and up times of half an hour in the median.
 
@@ -62,7 +62,7 @@ def of_file(path: Path) -> Trace:
     if path.suffix == ".json":
         said = json.loads(path.read_text())
         every_s = float(said.get("metadata", {}).get("gap_seconds", STEP_S))
-        there = ~np.array(said["data"], dtype=bool)
+        there = np.array(said["data"]) > 0
     else:
         rows = list(csv.DictReader(path.open()))
         there = np.array([row["available"] == "1" for row in rows])

@@ -4,16 +4,20 @@ python bench/windows.py [--data FOLDER] [--days 4] [--run 4h] [--slack 24h]
 
 With a folder: each file in it is a series of carbon intensity or prices, as `goals.forecasts` reads
 files: CSV with a header (Electricity Maps, carbonintensity.org.uk) or JSON, up to 106,000 records.
+Files of "Let's Wait Awhile" (Middleware'21: data/ger_ci.csv) are read, too; their times are UTC.
 The goal is 85 % of what an oracle saves. Without: generated series of a year, which are no
 measurements: days with a low at noon or at night, weekends, and weather that comes and goes over
 days (an autoregressive process).
 
 Units come over the whole series. The mean over the run is compared: started at once, at the start
-that the values of the day before give, and at the best start. The saving is that of all units
-together. The forecast is renewed each hour until the unit starts.
+that the values of the day before give, at the one that the mean day of the last week gives (as
+with values in Prometheus), and at the best start. The saving is that of all units together. The
+forecast is renewed each hour until the unit starts.
 """
 
 import argparse
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +26,7 @@ from numpy.typing import NDArray
 from fairlead.apps.simulate.series_files import series_of_file
 from fairlead.engine.best_start import BestStart
 from fairlead.model.forecasts import Forecast
+from fairlead.model.past_forecasts import PAST_DAYS, forecast_of_past
 from fairlead.model.run_times import duration_s
 from fairlead.model.start_times import Window
 
@@ -50,10 +55,21 @@ GENERATED = {
 
 
 def of_file(path: Path) -> Series:
-    spans = series_of_file(path, Window.CHEAP).spans
+    spans = _spans_of(path)
     hours = np.arange(spans[0][0], spans[-1][1], HOUR_S)
     begins, values = np.array([s[0] for s in spans]), np.array([s[2] for s in spans])
     return values[np.searchsorted(begins, hours, side="right") - 1]
+
+
+def _spans_of(path: Path) -> Sequence[tuple[float, float, float]]:
+    text = path.read_text()
+    if not text.startswith("Time,Carbon Intensity"):
+        return series_of_file(path, Window.CHEAP).spans
+    rows = [line.split(",") for line in text.splitlines()[1:]]
+    times = [datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp() for at, _ in rows]
+    ends = [*times[1:], times[-1] + HOUR_S]
+    values = (float(value) for _, value in rows)
+    return list(zip(times, ends, values, strict=True))
 
 
 def a_forecast(values: Series, begin: int) -> BestStart:
@@ -61,30 +77,45 @@ def a_forecast(values: Series, begin: int) -> BestStart:
     return BestStart(Forecast(Window.LOW_CARBON, spans=tuple(spans)))
 
 
-def chosen(series: Series, came: int, run_s: float, slack: int) -> int:
-    """The hour of the start, if each hour the last day is the forecast of the next ones."""
+Predictor = Callable[[Series, int], Series]
+
+
+def yesterday(series: Series, hour: int) -> Series:
+    """The last day is the forecast of the next one."""
+    return series[hour - DAY : hour]
+
+
+def week(series: Series, hour: int) -> Series:
+    """What the last week says."""
+    first = max(0, hour - DAY * PAST_DAYS)
+    past = [((first + n) * HOUR_S, float(v)) for n, v in enumerate(series[first:hour])]
+    return np.array([value for _, value in forecast_of_past(past, hour * HOUR_S, HOUR_S)])
+
+
+def chosen(series: Series, came: int, run_s: float, slack: int, predict: Predictor) -> int:
+    """The hour of the start, if there is a new forecast each hour."""
     for hour in range(came, came + slack):
-        best = a_forecast(series[hour - DAY : hour], hour)
+        best = a_forecast(predict(series, hour), hour)
         found = best.choose(hour * HOUR_S, (came + slack) * HOUR_S, run_s)
         if found is None or found.start_s < (hour + 1) * HOUR_S:
             return hour
     return came + slack
 
 
-def compare(series: Series, days: int, run_s: float, slack: int) -> tuple[float, float, float]:
-    """The mean of runs that start at once, at the start that was chosen, and at the best one."""
+def compare(series: Series, days: int, run_s: float, slack: int) -> list[float]:
+    """The mean of runs that start at once, as chosen by either forecast, and at the best time."""
     last = len(series) - slack - round(run_s / HOUR_S) - DAY
-    at_once = best = ours = units = 0.0
-    for came in np.linspace(DAY, last, DAY * days).astype(int):
+    sums, units = np.zeros(4), 0
+    for came in np.linspace(DAY * PAST_DAYS, last, DAY * days).astype(int):
         truth = a_forecast(series[came : came + slack + round(run_s / HOUR_S) + 1], int(came))
         latest_s = float(came + slack) * HOUR_S
         oracle = truth.choose(came * HOUR_S, latest_s, run_s)
-        mean = truth.mean(chosen(series, int(came), run_s, slack) * HOUR_S, run_s)
+        hours = [chosen(series, int(came), run_s, slack, each) for each in (yesterday, week)]
+        means = [truth.mean(hour * HOUR_S, run_s) for hour in hours]
         assert oracle is not None
-        assert mean is not None
-        at_once, best, ours = at_once + oracle.first_mean, best + oracle.mean, ours + mean
+        sums += [oracle.first_mean, *(mean or 0.0 for mean in means), oracle.mean]
         units += 1
-    return at_once / units, ours / units, best / units
+    return [float(each) for each in sums / units]
 
 
 def main() -> None:
@@ -102,14 +133,17 @@ def main() -> None:
     found = {path.name: of_file(path) for path in files}
     found = found or {name: generated(7, **terms) for name, terms in GENERATED.items()}
     print(f"run {options.run}, slack {options.slack}")
-    header = f"{'SERIES':28} {'AT ONCE':>8} {'FAIRLEAD':>8} {'ORACLE':>8}"
-    print(f"{header}   {'ORACLE SAVES':>12} {'FAIRLEAD':>8} {'OF IT':>6}")
+    print(f"{'':26} {'MEAN':>39} {'':9} {'SAVED':>29} {'':9} {'OF THE ORACLE':>19}")
+    names = ("YESTERDAY", "WEEK", "ORACLE")
+    header = " ".join(f"{name:>9}" for name in ("AT ONCE", *names, "", *names, "", *names[:2]))
+    print(f"{'SERIES':26} {header}")
     for name, series in found.items():
         means = compare(series, options.days, run_s, round(slack_s / HOUR_S))
-        ours, oracle = (1 - mean / means[0] for mean in means[1:])
-        of_it = ours / oracle if oracle else 1.0
-        row = " ".join(f"{mean:8.1f}" for mean in means)
-        print(f"{name:28} {row}   {oracle:12.1%} {ours:8.1%} {of_it:6.0%}", flush=True)
+        saved = [1 - mean / means[0] for mean in means[1:]]
+        row = " ".join(f"{mean:9.1f}" for mean in means)
+        row += "           " + " ".join(f"{each:9.1%}" for each in saved)
+        row += "           " + " ".join(f"{each / saved[2]:9.0%}" for each in saved[:2])
+        print(f"{name:26} {row}", flush=True)
 
 
 if __name__ == "__main__":

@@ -243,7 +243,8 @@ async def test_the_last_day_of_a_prometheus_server_is_the_forecast_of_the_next()
         world = World(plans(text))
         found = await world.take(MIDNIGHT)
         assert found.spans[0] == (MIDNIGHT, MIDNIGHT + 900.0, 0.0)
-        assert len(found.spans) == 96
+        assert len(found.spans) == 2 * 96
+        assert [value for _, _, value in found.spans[:96]] == [*range(96)]
         result.append({"metric": {}, "values": []})
         await world.take(MIDNIGHT + 600.0)
         assert "returns 2 series" in world.problem

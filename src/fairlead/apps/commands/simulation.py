@@ -86,7 +86,9 @@ def sim(
     ] = None,
     forecast: Annotated[
         list[str] | None,
-        typer.Option(help="What the scheduler knows of it: none, yesterday, perfect (default)."),
+        typer.Option(
+            help="What the scheduler knows of it: none, yesterday, week, perfect (default)."
+        ),
     ] = None,
     watts_per_gpu: Annotated[
         float, typer.Option(min=1, max=100_000, help="Watts of a GPU with all around it.")

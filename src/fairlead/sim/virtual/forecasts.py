@@ -1,7 +1,7 @@
 """Prices and carbon intensity in virtual time: what jobs came to, and what the engine is told.
 
-A series says what was. The engine gets a forecast of it each hour: the series itself, or the last
-day as the forecast of the next ones.
+A series says what was. The engine gets a forecast of it each hour: the series itself, the last day
+as the forecast of the next ones, or what the last week says about them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +15,7 @@ from fairlead.engine.best_start import BestStart
 from fairlead.engine.events import ForecastSeen
 from fairlead.model.errors import ConfigError
 from fairlead.model.forecasts import MOST_SPANS, Forecast
+from fairlead.model.past_forecasts import PAST_DAYS, forecast_of_past
 from fairlead.model.start_times import Window
 from fairlead.sim.virtual.jobs import JobRecord
 
@@ -22,6 +23,8 @@ _HOUR_S, _DAY_S = 3600.0, 86_400.0
 #: How far a perfect forecast looks ahead.
 _AHEAD_S = 8 * _DAY_S
 _JOULES_OF_KWH = 3.6e6
+#: A forecast of a week has no shorter steps.
+_STEP_S = 900.0
 
 Span = tuple[float, float, float]
 
@@ -31,6 +34,7 @@ class ForecastMode(StrEnum):
 
     NONE = "none"  #: nothing: jobs start as soon as they can
     YESTERDAY = "yesterday"  #: the values of the last day, as those of the next
+    WEEK = "week"  #: the mean day of the last week, as with values in Prometheus
     PERFECT = "perfect"  #: the values that come
 
 
@@ -60,10 +64,20 @@ class SimSeriesOfValues:
         """What the engine is told at that time."""
         if mode is ForecastMode.PERFECT:
             spans = self.between(at_s - _HOUR_S, at_s + _AHEAD_S)
+        elif mode is ForecastMode.WEEK:
+            spans = self._of_week(at_s)
         else:
             past = self.between(at_s - _DAY_S, at_s)
             spans = tuple((a + _DAY_S, b + _DAY_S, value) for a, b, value in past)
         return Forecast(self.window, self.name, self.unit, spans)
+
+    def _of_week(self, at_s: float) -> tuple[Span, ...]:
+        first, last = np.searchsorted(self._begins, (at_s - PAST_DAYS * _DAY_S, at_s))
+        past = [(begin_s, value) for begin_s, _, value in self.spans[first:last]]
+        steps = np.diff(self._begins[first:last])
+        step_s = max(_STEP_S, float(np.median(steps)) if len(steps) else _HOUR_S)
+        found = forecast_of_past(past, at_s, step_s)
+        return tuple((begin_s, begin_s + step_s, value) for begin_s, value in found)
 
 
 @dataclass(frozen=True)

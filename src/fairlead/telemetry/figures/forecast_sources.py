@@ -1,4 +1,4 @@
-"""One source of a forecast: a file, a ConfigMap, or yesterday's values in a Prometheus server."""
+"""One source of a forecast: a file, a ConfigMap, or past values in a Prometheus server."""
 
 import math
 from collections import Counter
@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from fairlead.model.forecasts import Forecast
+from fairlead.model.past_forecasts import PAST_DAYS, Sample, forecast_of_past
 from fairlead.model.start_times import Window
 from fairlead.telemetry.figures.forecast_series import (
     Point,
@@ -22,12 +23,12 @@ from fairlead.telemetry.sources.prometheus_api import PrometheusServer
 
 #: About 10,000 records, which are read in one turn.
 _MOST_BYTES = 1 << 20
-_DAY_S = 86_400.0
 #: By how much clocks may differ.
 _AHEAD_S = 300.0
 _FUTURE = "it is dated in the future; it counts as written when it was first read"
-#: What is asked of a Prometheus server: a day in steps of a quarter of an hour.
-_RANGE = "[1d:15m]"
+#: What is asked of a Prometheus server: a week in steps of a quarter of an hour.
+_STEP_S = 900.0
+_RANGE = f"[{PAST_DAYS}d:15m]"
 
 #: What a source has, and when that was written, in seconds since 1970; None: it does not say.
 Fetched = tuple[bytes, float | None]
@@ -135,7 +136,7 @@ class ForecastSource:
 
     def _points(self, data: bytes) -> tuple[list[Point], Counter[str]]:
         if self.plan.kind == "prometheus":
-            return _yesterday(data), Counter()
+            return _from_past(data), Counter()
         return read_records(data, self.plan.location)
 
 
@@ -185,8 +186,8 @@ class _Reply(msgspec.Struct):
 _replies = msgspec.json.Decoder(_Reply)
 
 
-def _yesterday(data: bytes) -> list[Point]:
-    """Values of the last day as a forecast of the next one. Raises SourceFault."""
+def _from_past(data: bytes) -> list[Point]:
+    """What values of the last days say about the next ones. Raises SourceFault."""
     try:
         reply = _replies.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -196,16 +197,18 @@ def _yesterday(data: bytes) -> list[Point]:
     if len(reply.data.result) != 1:
         found = len(reply.data.result)
         raise SourceFault(f"the query returns {found} series; write one that returns one, as avg()")
-    return [*_points(reply.data.result[0].values)]
+    samples = _samples(reply.data.result[0].values)
+    end_s = max((at_s for at_s, _ in samples), default=0.0) + _STEP_S
+    return [Point(*each) for each in forecast_of_past(samples, end_s, _STEP_S)]
 
 
-def _points(values: Sequence[tuple[float, str]]) -> list[Point]:
+def _samples(values: Sequence[tuple[float, str]]) -> list[Sample]:
     found = []
     for at_s, text in values:
         try:
             value = float(text)
         except ValueError:
             continue
-        if math.isfinite(value):
-            found.append(Point(at_s + _DAY_S, value))
+        if math.isfinite(value) and math.isfinite(at_s):
+            found.append((at_s, value))
     return found
