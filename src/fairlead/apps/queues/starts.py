@@ -11,7 +11,7 @@ import msgspec
 
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
 from fairlead.apps.live.live_engine import read_cluster
-from fairlead.apps.top.table import Column, lines
+from fairlead.apps.top.table import Column, plain_lines
 from fairlead.apps.what_if.outlook import ClusterOutlook, Horizon, UnitOutlook, look_ahead
 from fairlead.apps.what_if.what_if_view import shown_name
 from fairlead.engine import start_dumps
@@ -105,7 +105,7 @@ def show_starts(rows: Sequence[StartRow], output: str, stream: TextIO) -> None:
     if not rows:
         stream.write("no unit with GPUs waits\n")
         return
-    stream.writelines(f"{line.plain.rstrip()}\n" for line in lines(_columns(rows), None))
+    stream.writelines(f"{line}\n" for line in plain_lines(_columns(rows)))
     if len(rows) > _MOST_ROWS:
         stream.write(f"and {len(rows) - _MOST_ROWS} more\n")
 

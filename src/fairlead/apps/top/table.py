@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from rich.text import Text
+if TYPE_CHECKING:  # it loads slowly, and commands that print plain lines do without it
+    from rich.text import Text
 
 _GAP = 2
 #: The last column is worth having from this width on.
@@ -15,7 +17,7 @@ class Column:
     """One column, and how soon it is left out: 0 never, 9 first."""
 
     title: str
-    cells: Sequence[str | Text]
+    cells: "Sequence[str | Text]"
     right: bool = False
     leaves: int = 0
 
@@ -24,8 +26,26 @@ class Column:
         return max(len(self.title), *(_width(cell) for cell in self.cells), 0)
 
 
-def lines(columns: Sequence[Column], width: int | None) -> list[Text]:
+def plain_lines(columns: Sequence[Column]) -> list[str]:
+    """A line of titles, then the rows, as wide as it takes and without colours."""
+    rows = [[column.title for column in columns]]
+    rows += [[str(column.cells[n]) for column in columns] for n in range(len(columns[0].cells))]
+    return [_plain_line(row, columns) for row in rows]
+
+
+def _plain_line(row: Sequence[str], columns: Sequence[Column]) -> str:
+    pairs = zip(row, columns, strict=True)
+    padded = (
+        cell.rjust(column.width) if column.right else cell.ljust(column.width)
+        for cell, column in pairs
+    )  # fmt: skip
+    return (" " * _GAP).join(padded).rstrip()
+
+
+def lines(columns: Sequence[Column], width: int | None) -> "list[Text]":
     """A line of titles, then the rows; None: as wide as it takes."""
+    from rich.text import Text
+
     kept = list(columns) if width is None else _fitting(columns, width)
     rows = [[Text(column.title, "bold") for column in kept]]
     rows += [[_text(column.cells[n]) for column in kept] for n in range(len(kept[0].cells))]
@@ -46,7 +66,9 @@ def _taken(columns: Sequence[Column]) -> int:
     return sum(column.width + _GAP for column in columns[:-1]) + end
 
 
-def _line(row: Sequence[Text], columns: Sequence[Column], width: int | None) -> Text:
+def _line(row: "Sequence[Text]", columns: Sequence[Column], width: int | None) -> "Text":
+    from rich.text import Text
+
     line = Text(no_wrap=True, overflow="ellipsis")
     for number, (cell, column) in enumerate(zip(row, columns, strict=True)):
         missing = " " * (column.width - cell.cell_len)
@@ -59,9 +81,11 @@ def _line(row: Sequence[Text], columns: Sequence[Column], width: int | None) -> 
     return line
 
 
-def _text(cell: str | Text) -> Text:
+def _text(cell: "str | Text") -> "Text":
+    from rich.text import Text
+
     return Text(cell) if isinstance(cell, str) else cell.copy()
 
 
-def _width(cell: str | Text) -> int:
+def _width(cell: "str | Text") -> int:
     return len(cell) if isinstance(cell, str) else cell.cell_len

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, TextIO
 
-from fairlead.apps.top.table import Column, lines
+from fairlead.apps.top.table import Column, plain_lines
 from fairlead.apps.what_if.costs import TeamCost, team_costs
 from fairlead.apps.what_if.outlook import ClusterOutlook, UnitChange, UnitOutlook, mean_wait_s
 from fairlead.apps.what_if.what_if import WhatIfAnswer
@@ -128,11 +128,11 @@ def _lines(answer: WhatIfAnswer, everything: bool) -> Iterator[str]:
     shown = [change for change in answer.units if _is_shown(change, answer, everything)]
     if shown:
         columns = _columns(shown[:_MOST_ROWS], answer)
-        yield from (line.plain.rstrip() for line in lines(columns, None))
+        yield from plain_lines(columns)
     if len(shown) > _MOST_ROWS:
         yield f"and {len(shown) - _MOST_ROWS} more; -o json has all of them"
     if len(costs := _costs(answer)) > 1:
-        yield from (line.plain.rstrip() for line in lines(_cost_columns(costs), None))
+        yield from plain_lines(_cost_columns(costs))
     yield from _summary_lines(answer)
     for name in answer.not_asked:
         yield f"the extender {name} was not asked: pods that it refuses start later, or elsewhere"
