@@ -5,7 +5,7 @@ from itertools import count
 from random import Random
 
 import pytest
-from test_advance_reservations import demo
+from test_advance_reservations import a_liar, demo
 
 from builders import a_node
 from fairlead.engine.advance_rooms import AdvanceRooms
@@ -181,6 +181,16 @@ def test_as_few_pods_as_are_enough_are_evicted_if_it_says_so() -> None:
     world.run_until(100)
     victims = [victim.name for evict in world.evictions for victim in evict.victims]
     assert victims == ["b"]
+
+
+def test_of_those_that_overrun_as_few_as_are_needed_lose_their_gpus() -> None:
+    world = GpuWorld()
+    world.reserve()
+    for name in ("one", "two", "three"):
+        world.submit(*a_liar(name, bound_s=90.0), runs_s=9000)
+    assert all(map(world.runs, ("one", "two", "three")))
+    world.run_until(125)
+    assert len({victim.name for evict in world.evictions for victim in evict.victims}) == 1
 
 
 @pytest.mark.parametrize(("gpus", "start_s"), [(2, 50), (3, 200)])

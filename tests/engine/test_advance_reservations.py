@@ -20,6 +20,7 @@ from fairlead.model.advance import AdvancePhase, AdvanceReservation, AdvanceStat
 from fairlead.model.backfill import BackfillTerms
 from fairlead.model.pods import Pod
 from fairlead.model.queues import QueueSpec
+from fairlead.model.run_times import RunTime
 from fairlead.queue.units import PodUnit
 from fairlead.testing.builders import a_gpu_node
 from timed_world import EXACT, TimedWorld, a_job
@@ -340,3 +341,62 @@ def test_a_clock_that_jumps_starts_nothing_on_reserved_gpus_after_it_is_right(
         world.submit(*a_job(name, 1, 1000))
     assert not world.runs("three")
     assert set(world.engine.plans.advance.gpus_of("demo")) == kept
+
+
+# -- run times that are wrong on purpose ----------------------------------------------------------
+
+
+def a_liar(name: str, nodes: int = 1, **said: float) -> list[Pod]:
+    """It says that it ends long before it does, and nothing enforces that."""
+    run_time = RunTime(**said, source="test", enforced=False)
+    return a_job(name, nodes, None, run_time=run_time)
+
+
+@pytest.mark.parametrize(
+    ("said", "gone_s"), [({"bound_s": 90.0}, 100), ({"estimate_s": 60.0}, 120)]
+)
+def test_a_unit_that_runs_a_hundred_times_longer_than_it_said_loses_its_place_to_a_reservation(
+    said: dict[str, float], gone_s: float
+) -> None:
+    """A bound is taken at its word, an estimate at twice as long; the reservation asks for none."""
+    world = AdvanceWorld()
+    world.reserve()
+    for name in ("honest-1", "honest-2"):
+        world.submit(*a_job(name, 1, None))
+    world.submit(*a_liar("liar", **said), runs_s=9000)
+    assert world.node_of("liar").startswith("a")
+    world.run_until(gone_s - 1)
+    assert not world.evictions
+    world.run_until(gone_s + 31)
+    victims = {victim.name for evict in world.evictions for victim in evict.victims}
+    assert victims == {"liar"}
+    assert world.evictions[0].because == (
+        "it started before the reservation demo as a unit that ends in time, and runs longer than "
+        "it said"
+    )
+
+
+def test_a_gang_that_overruns_loses_its_place_as_a_whole() -> None:
+    world = AdvanceWorld()
+    world.reserve()
+    world.submit(*a_liar("liar", 4, bound_s=90.0), runs_s=9000)
+    world.run_until(131)
+    victims = {victim.name for evict in world.evictions for victim in evict.victims}
+    assert victims == {f"liar-{at}" for at in range(4)}
+
+
+def test_what_ran_before_the_reservation_was_made_is_not_held_to_what_it_said() -> None:
+    world = AdvanceWorld()
+    for name in ("w", "x", "y", "z"):
+        world.submit(*a_liar(name, bound_s=90.0), runs_s=9000)
+    world.reserve()
+    world.run_until(190)
+    assert not world.evictions
+
+
+def test_overruns_stay_where_the_configuration_says_so() -> None:
+    world = AdvanceWorld(replace(BackfillTerms(), evicts_overruns=False))
+    world.reserve()
+    world.submit(*a_liar("liar", 4, bound_s=90.0), runs_s=9000)
+    world.run_until(190)
+    assert not world.evictions

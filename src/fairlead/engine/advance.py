@@ -15,6 +15,7 @@ from fairlead.engine.advance_choice import AdvanceChoice, gpus_by_row
 from fairlead.engine.advance_known import KnownReservation
 from fairlead.engine.advance_rooms import AdvanceRooms
 from fairlead.engine.backfill.ends import Ends
+from fairlead.engine.backfill.overruns import said_s
 from fairlead.engine.instructions import AdvanceStatusChanged, Evict, Instruction
 from fairlead.model.advance import AdvancePhase, AdvanceReservation, AdvanceStatus
 from fairlead.model.nodes import Node
@@ -31,6 +32,9 @@ _JUMP_S = 5.0
 _CALM_S = 60.0
 #: What a look may cost in one turn (see `Work.spent`).
 _MOST_WORK = 40_000
+_OVERRAN = (
+    "it started before the reservation {} as a unit that ends in time, and runs longer than it said"
+)
 #: Masks of rows that are kept.
 _MOST_MASKS = 64
 #: Pods that are evicted in one turn.
@@ -59,6 +63,8 @@ class AdvanceReservations:
         ends: Ends,
         queues_of: Callable[[Pod], Iterable[str]],
         utc_s: Callable[[float], float],
+        *,
+        evicts_overruns: bool = True,
     ) -> None:
         self._cluster = cluster
         self._ends = ends
@@ -77,6 +83,9 @@ class AdvanceReservations:
         #: What the clock on the wall shows at 0, as it was last, and when it counts again for
         #: evictions.
         self._offset_s: float | None = None
+        self._evicts_overruns = evicts_overruns
+        #: Pods that started on reserved nodes by what they said, and until when that was.
+        self._until_s: dict[str, float] = {}
         self._calm_s = float("-inf")
 
     def __bool__(self) -> bool:
@@ -233,6 +242,27 @@ class AdvanceReservations:
             if each.spec.end_s - offset_s <= until_s
         ]
 
+    # -- units that start by their word ------------------------------------------------------
+
+    def started(self, pods: Iterable[Pod], now: float) -> None:
+        """They have nodes. Those that say when they end, before a reservation, are held to it."""
+        for pod in pods if self._evicts_overruns else ():
+            length_s, held = said_s(pod), self._cluster.holdings.get(pod.uid)
+            if length_s is not None and held is not None and self._awaits(held.node, pod, now):
+                self._until_s[pod.uid] = now + length_s
+
+    def _awaits(self, node: str, pod: Pod, now: float) -> bool:
+        """Whether a reservation of others has the node later."""
+        return any(
+            node in each.nodes and each.spec.start_s > self._utc_s(now)
+            for each in self._known.values()
+            if not self._admits(each, pod)
+        )
+
+    def left(self, uid: str) -> None:
+        """A pod has left its node."""
+        self._until_s.pop(uid, None)
+
     # -- what time brings about --------------------------------------------------------------
 
     def due_s(self) -> float | None:
@@ -288,8 +318,7 @@ class AdvanceReservations:
                 self.has_freed = True
             advance.status = status
             yield AdvanceStatusChanged(spec.name, status)
-        is_due = spec.preempts and status.phase is AdvancePhase.ACTIVE and now >= self._calm_s
-        if is_due and conflicts:
+        if status.phase is AdvancePhase.ACTIVE and conflicts and now >= self._calm_s:
             yield from self._evict(advance, conflicts, now)
 
     def _beside(self, advance: KnownReservation) -> list[KnownReservation]:
@@ -348,13 +377,31 @@ class AdvanceReservations:
     def _evict(
         self, advance: KnownReservation, pods: list[Pod], now: float
     ) -> Iterator[Instruction]:
-        if now - advance.evicted_s < _EVICT_EVERY_S:
-            return
-        advance.evicted_s = now
+        """All of them if it says so, or else those that run longer than they said."""
         what = "GPUs" if advance.is_by_gpu else "node"
         because = f"the reservation {advance.spec.name} of its {what} has begun"
+        if not advance.spec.preempts:
+            pods = self._all_that_overran(advance, pods, now)
+            because = _OVERRAN.format(advance.spec.name)
+        if not pods or now - advance.evicted_s < _EVICT_EVERY_S:
+            return
+        advance.evicted_s = now
         for pod in [pod for pod in pods if not pod.deleting][:_MOST_EVICTED]:
             yield Evict(pod, pod.node, {pod.node: (pod,)}, because, moves=True)
+
+    def _all_that_overran(
+        self, advance: KnownReservation, pods: Iterable[Pod], now: float
+    ) -> list[Pod]:
+        """Of gangs all pods, on whatever nodes they are."""
+        late = {uid for uid, until_s in self._until_s.items() if until_s <= now}
+        if late and advance.is_by_gpu:
+            pods = self._rooms.in_the_way(advance, now, now, late)
+        found = {pod.uid: pod for pod in pods if pod.uid in late}
+        gangs = {pod.gang.gang for pod in found.values() if pod.gang}
+        for held in self._cluster.holdings.values() if gangs else ():
+            if held.pod.gang and held.pod.gang.gang in gangs and held.pod.node:
+                found[held.pod.uid] = held.pod
+        return list(found.values())
 
 
 def _same(before: AdvanceReservation, now: AdvanceReservation) -> bool:

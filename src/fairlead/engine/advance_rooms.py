@@ -208,8 +208,17 @@ class AdvanceRooms:
             return 0
         return self._missing(each, node, self.held(node, now), now)
 
-    def in_the_way(self, each: KnownReservation, start_s: float, now: float) -> list[Pod]:
-        """Pods of others on GPUs that it needs then: as few as are enough, the least first."""
+    def in_the_way(
+        self,
+        each: KnownReservation,
+        start_s: float,
+        now: float,
+        only: Collection[str] | None = None,
+    ) -> list[Pod]:
+        """Pods of others on GPUs that it needs then: as few as are enough, the least first.
+
+        `only`: those of them with these uids.
+        """
         found: list[Pod] = []
         for node in sorted(each.gpus_on.keys() & self._cluster.row_of.keys()):
             held = self.held(node, now)
@@ -217,7 +226,11 @@ class AdvanceRooms:
                 node, each.spec.model, held, start_s
             )
             others = [
-                has for has in held if has.end_s > start_s and not self._admits(each, has.pod)
+                has
+                for has in held
+                if has.end_s > start_s
+                and not self._admits(each, has.pod)
+                and (only is None or has.pod.uid in only)
             ]
             for has in sorted(others, key=lambda has: (has.pod.priority, has.pod.uid)):
                 if lacks <= 0:

@@ -248,6 +248,8 @@ class Engine:
             self._parts.consolidation.renew(now)
         if self.plans.is_enabled:
             self.plans.tried(entry, attempt, limit, now)
+        if self.plans.advance and attempt.outcome is _SCHEDULED:
+            self.plans.advance.started(entry.unit.pods, now)
         if self.start_record and attempt.outcome is _SCHEDULED:
             self.start_record.started(entry.unit.key, now)
         if self.service_goals.is_on:

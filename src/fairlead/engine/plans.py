@@ -78,7 +78,9 @@ class Plans:
         self._overruns = Overruns(cluster, terms)
         self._ends.has_overrun = self._overruns.has
         #: Nodes that people keep free.
-        self.advance = AdvanceReservations(cluster, self._ends, self._queues_of, utc_s)
+        self.advance = AdvanceReservations(
+            cluster, self._ends, self._queues_of, utc_s, evicts_overruns=terms.evicts_overruns
+        )
         planner = Planner(
             cluster, placements, requeuer.beyond_quota, self._ends, terms, self.advance
         )

@@ -160,6 +160,7 @@ class SeenPods:
         self._cluster.nominations.drop(pod.uid)
         if self._parts.plans.is_enabled and pod.uid in self._cluster.holdings:
             self._parts.plans.pod_left(pod.uid, now)
+        self._parts.plans.advance.left(pod.uid)
         self._cluster.remove(pod.uid)
         self._cluster.trust(pod.key)
         self._gangs.victim_gone(pod.uid, now)

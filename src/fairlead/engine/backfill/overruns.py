@@ -47,7 +47,7 @@ class Overruns:
         """They start before a planned unit, because they end in time."""
         if not self._evicts:
             return
-        lengths = {pod.uid: _said_s(pod) for pod in pods}
+        lengths = {pod.uid: said_s(pod) for pod in pods}
         if any(length_s is not None for length_s in lengths.values()):
             found = place()
             for uid, length_s in lengths.items():
@@ -117,7 +117,7 @@ class Overruns:
         return asked is None or now - asked[1] >= _ASK_EVERY_S
 
 
-def _said_s(pod: Pod) -> float | None:
+def said_s(pod: Pod) -> float | None:
     """How long it may run by what it said; None: it said nothing."""
     said = pod.run_time
     if said is None or said.bound_s is not None:
