@@ -49,6 +49,8 @@ class DeviceSearch:
         """Whether all claims got devices: the state has them. Raises AllocationError."""
         if self._field.is_hopeless():
             return False
+        if (only := self._only_request()) is not None:
+            return self._first_devices(only)
         outcome = SearchOutcome.FOUND
         stack = [self._request(0, 0)] if self._requests else []
         is_new = True
@@ -60,6 +62,28 @@ class DeviceSearch:
                 stack.pop()
                 outcome, is_new = stop.value, False
         return outcome is SearchOutcome.FOUND
+
+    def _only_request(self) -> WantedDevices | None:
+        """The one request, where choosing a device never keeps another one from being chosen."""
+        alone = len(self._requests) == 1 and len(self._requests[0]) == 1
+        if not alone or len(self._requests[0][0]) != 1 or not self._field.prunes:
+            return None
+        wanted, of_node = self._requests[0][0][0], self._preparation.of_node
+        is_bound = bool(self._state.constraints[0]) or any(pool.counters for pool in of_node.pools)
+        if is_bound or of_node.has_shares or wanted.every is not None:
+            return None
+        return wanted if 0 < wanted.count <= MOST_DEVICES else None
+
+    def _first_devices(self, wanted: WantedDevices) -> bool:
+        """The first that can be chosen are what the search would come to."""
+        left, self.taken[0, 0] = wanted.count, 0
+        for candidate in self._field.candidates(wanted):
+            self._count_step()
+            if self._field.admits(0, wanted, candidate):
+                left -= self._state.choose(0, wanted, candidate)
+                if not left:
+                    return True
+        return False
 
     def _request(self, claim: int, request: int) -> _Search:
         if request >= len(self._requests[claim]):

@@ -290,5 +290,5 @@ def _gpu_of(cluster: "Cluster", device: AllocatedDevice) -> DeviceGpu | None:
 
 
 def _find(cluster: "Cluster", node: str, key: DeviceId) -> DeviceGpu | None:
-    every = published(cluster.claims.slices_on(node))
-    return next((each.gpu for each in every if each.key == key), None)
+    every = cluster.claims.blocks.devices(node).by_uuid.values()
+    return next((each.gpu for same in every for each in same if each.key == key), None)

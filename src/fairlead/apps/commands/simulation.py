@@ -93,6 +93,10 @@ def sim(
     watts_per_gpu: Annotated[
         float, typer.Option(min=1, max=100_000, help="Watts of a GPU with all around it.")
     ] = 700.0,
+    dra: Annotated[
+        str,
+        typer.Option(help="GPUs by a DRA driver, jobs by resource claims: whole, mig or example."),
+    ] = "",
     from_cluster: Annotated[
         bool,
         typer.Option("--from-cluster", help="Begin with the live cluster: when does what start?"),
@@ -111,10 +115,12 @@ def sim(
 
     if from_cluster == bool(trace):
         raise typer.BadParameter("give --trace or --from-cluster", param_hint="--trace")
+    if from_cluster and dra:
+        raise typer.BadParameter("a cluster has drivers of its own", param_hint="--dra")
     usual = "current" if from_cluster else "fifo"
     options = simulate.SimOptions(
         trace or [], policy or [usual], data, placement, nodes, jobs, as_json, html, quiet,
-        series or [], forecast or [], watts_per_gpu,
+        series or [], forecast or [], watts_per_gpu, dra,
     )  # fmt: skip
     if from_cluster:
         run_s = length_s(unknown) if unknown else None

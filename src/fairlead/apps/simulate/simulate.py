@@ -19,6 +19,7 @@ from rich.progress import (
 )
 
 from fairlead.apps.config.run_plan import RunOptions
+from fairlead.apps.simulate.by_claims import ClaimedTrace, by_claims
 from fairlead.apps.simulate.from_cluster import runs_from_cluster
 from fairlead.apps.simulate.placements import placement_profile
 from fairlead.apps.simulate.report import html_report
@@ -65,6 +66,8 @@ class SimOptions:
     #: What the scheduler is told of them, one run for each.
     forecasts: Sequence[str] = ()
     watts_per_gpu: float = 700.0
+    #: The DRA driver that publishes the GPUs; empty: jobs ask for them without claims.
+    dra: str = ""
 
 
 def simulate(options: SimOptions) -> int:
@@ -153,14 +156,15 @@ def _run(
 ) -> SimRun:
     placement, jobs = options.placement or policy.placement, trace.jobs[: options.jobs or None]
     task = progress.add_task(f"{trace.name} {policy.name}", total=len(jobs))
+    world = by_claims(trace, options.dra) if options.dra else ClaimedTrace(trace)
     began = time.process_time()
     cluster = simulated_cluster({SCHEDULER: placement_profile(placement)}, policy)
     cluster.engine.wall_offset_s = forecasts.begin_s
     cluster.tell(forecasts.feeds())
-    cluster.add_nodes(trace.nodes)
+    _build(cluster, world)
     if (prices := compute(basis_of(trace.nodes, jobs))) is not None:
         cluster.engine.handle(PricesComputed(prices), now=0.0)
-    for job in jobs:
+    for job in world.trace.jobs[: len(jobs)]:
         cluster.submit(job)
     _run_all(cluster, _samples(jobs), lambda done: progress.update(task, completed=done))
     cpu_s = time.process_time() - began
@@ -178,6 +182,14 @@ def _run(
         goals,
         told,
     )
+
+
+def _build(cluster: VirtualCluster, world: ClaimedTrace) -> None:
+    cluster.add_nodes(world.trace.nodes, world.published)
+    cluster.claims.templates |= world.templates
+    cluster.claims.gpu_drivers = world.gpu_drivers
+    if world.slices:
+        cluster.add_devices(world.classes, world.slices)
 
 
 def _samples(jobs: Sequence[SimJob]) -> FragmentSamples:

@@ -81,13 +81,27 @@ class VirtualClaims:
     def __init__(self, state: DeviceClaims) -> None:
         self._state = state
         self.templates: dict[str, ResourceClaim] = {}
+        #: Drivers whose devices are GPUs, beside NVIDIA's.
+        self.gpu_drivers: frozenset[str] = frozenset()
 
     def gpus(self, pod: Pod) -> float:
         """GPUs that the claims of a pod have or ask for; those of several pods count once."""
         uses = pod.request.claims
         if not pod.node:
             return asked_milli(uses, self._state) / WHOLE
-        return held_milli(pod.uid, uses, self._state) / WHOLE + self._extended_gpus(pod)
+        counted = held_milli(pod.uid, uses, self._state) / WHOLE
+        return counted + self._extended_gpus(pod) + self._other_gpus(pod)
+
+    def of(self, pod: Pod) -> list[ResourceClaim]:
+        """The claims of a pod that are there."""
+        keys = (use.key for use in pod.request.claims)
+        return [claim for key in keys if (claim := self._state.claims.get(key)) is not None]
+
+    def _other_gpus(self, pod: Pod) -> int:
+        if not self.gpu_drivers:
+            return 0
+        given = (claim.allocation.devices for claim in self.of(pod) if claim.allocation)
+        return sum(each.driver in self.gpu_drivers for devices in given for each in devices)
 
     def _extended_gpus(self, pod: Pod) -> int:
         """GPUs of a claim for extended resources that the request of the pod does not show."""

@@ -10,9 +10,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 from math import inf
+from types import MappingProxyType
 
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import Engine
+from fairlead.model.devices import DeviceClass, ResourceSlice
 from fairlead.model.errors import FairleadError
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
@@ -23,6 +25,7 @@ from fairlead.sim.virtual.claims import VirtualClaims
 from fairlead.sim.virtual.jobs import JobRecord, SimJob, gpu_amount, shifted
 from fairlead.sim.virtual.meter import GpuMeter
 from fairlead.sim.virtual.policies.policy import SimPolicy
+from fairlead.sim.virtual.preparing import PreparationRefused, VirtualPreparations
 from fairlead.sim.virtual.result import SimResult
 from fairlead.sim.virtual.runs import JobOrder, JobRun
 
@@ -31,6 +34,8 @@ _ENDS, _COMES = 0, 1
 _QUEUE = "fairlead/sim"
 
 _LAST_DATE_S = 250e9
+
+NO_GPUS: Mapping[str, int] = MappingProxyType({})
 
 #: Turns in one moment, or calls that only the engine asked for, after which nothing happens.
 _MOST_IDLE = 1000
@@ -65,6 +70,8 @@ class VirtualCluster:
         self.policy = policy
         #: Also what templates of claims ask for, of jobs whose pods name them.
         self.claims = VirtualClaims(engine.cluster.claims)
+        #: What kubelets have prepared; None: drivers accept every device.
+        self.prepared: VirtualPreparations | None = None
         self.now_s = start_s
         self.result = SimResult(meter=GpuMeter(start_s))
         #: Jobs that run, by name.
@@ -84,10 +91,19 @@ class VirtualCluster:
 
     # -- what is in it -----------------------------------------------------------------------
 
-    def add_nodes(self, nodes: Iterable[Node]) -> None:
+    def add_nodes(self, nodes: Iterable[Node], published: Mapping[str, int] = NO_GPUS) -> None:
+        """`published`: GPUs that drivers publish for claims, by node."""
         for node in nodes:
             self._feed(events.NodeSeen(node))
-            self.result.meter.add_node(node)
+            self.result.meter.add_node(node, published.get(node.name, 0))
+
+    def add_devices(self, classes: Iterable[DeviceClass], slices: Iterable[ResourceSlice]) -> None:
+        """From now on a kubelet starts no pod that it could not start in a real cluster."""
+        self.prepared = self.prepared or VirtualPreparations()
+        self._feed_all(events.ClaimObjectSeen(each) for each in classes)
+        for part in slices:
+            self.prepared.publish(part)
+            self._feed(events.ClaimObjectSeen(part))
 
     def tell(self, feeds: Iterator[tuple[float, events.Event]]) -> None:
         """What the engine is told, and when, in order; it ends with the last job."""
@@ -304,6 +320,8 @@ class VirtualCluster:
     def _remove(self, pod: Pod) -> None:
         self._feed(events.PodGone(replace(pod, finished=True)))
         if pod.request.claims:
+            if self.prepared is not None:
+                self.prepared.unprepare(pod)
             self._feed_all(self.claims.ended(pod))
 
     def _feed_all(self, found: Iterable[events.Event]) -> None:
@@ -337,12 +355,20 @@ class VirtualCluster:
         bound = replace(bind.pod, node=bind.node, grant=bind.grant, started=self._time_of_day())
         self._feed(events.BindDone(bind.pod.uid))
         self._feed(events.PodSeen(bound))
+        if self.prepared is not None and bound.request.claims:
+            self._prepare(self.prepared, bound)
         if run is None:
             return
         run.pods[bound.uid] = bound
         run.unbound -= 1
         if not run.unbound:
             self._start(run)
+
+    def _prepare(self, prepared: VirtualPreparations, pod: Pod) -> None:
+        try:
+            prepared.prepare(pod, self.claims.of(pod))
+        except PreparationRefused as error:
+            raise SimulationError(f"{pod.node} cannot start {pod.key}: {error}") from error
 
     def _time_of_day(self) -> str:
         """As the API server writes it; empty beyond what has a date."""
