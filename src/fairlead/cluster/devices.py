@@ -14,6 +14,7 @@ GPUs have a model and links, but they are not `there`: they are counted, never g
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -326,7 +327,7 @@ class Devices:
             self.tenancy.came(row, holder, pod.namespace if pod else "")
             self.mark_tenants(row)
         if self.services is not None and pod is not None:
-            self.services.came(row, holder, pod, self.load.now_s)
+            self.services.came(row, holder, pod, self.load.now_s or -inf)
             self.mark_services(row)
 
     def release(self, row: int, holder: Holder) -> None:
