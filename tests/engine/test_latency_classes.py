@@ -7,6 +7,7 @@ import random
 from dataclasses import replace
 
 from builders import SCHEDULER, a_node, a_pod, decide, see
+from fairlead.apps.audit import shared_by_classes
 from fairlead.apps.config.profiles import built_in
 from fairlead.engine.attempts import Outcome
 from fairlead.engine.engine import Engine
@@ -21,7 +22,7 @@ from fairlead.engine.events import (
     ServiceClassesSeen,
 )
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
-from fairlead.model.gpus import Gpu, GpuRequest, Inventory, MigProfile
+from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory, MigProfile
 from fairlead.model.loads import PodLoad
 from fairlead.model.pods import Pod
 from fairlead.model.queues import QueueSpec
@@ -254,6 +255,23 @@ def test_a_pod_of_higher_priority_evicts_one_that_keeps_others_away_but_not_for_
     measure(busy, 10.0, n0=[0.9])
     made = [*see(busy, of_class("high", "chat", priority=10), now=11.0), *decide(busy, now=11.0)]
     assert not [each for each in made if isinstance(each, Evict)]
+
+
+def test_the_audit_finds_pods_beside_a_class_without_neighbours() -> None:
+    """They were there before the administrator changed the class."""
+    engine = an_engine(gpus=2)
+    for name, class_ in (("p", "plain"), ("q", "plain"), ("r", "plain")):
+        see(engine, replace(of_class(name, class_), node="n0", grant=a_grant("n0-0")))
+    assert not list(shared_by_classes(engine))
+    see(engine, replace(of_class("a", "alone"), node="n0", grant=a_grant("n0-0")))
+    see(engine, replace(of_class("b", "alone"), node="n0", grant=a_grant("n0-1")))
+    found = list(shared_by_classes(engine))
+    assert {each.pod for each in found} == {f"default/{name}" for name in "pqra"}
+    assert found[0].why == "GPU n0-0 has pods of the service classes alone, plain"
+
+
+def a_grant(uuid: str) -> Grant:
+    return Grant((GpuUse(uuid, False, 100, 1000),), "fairlead")
 
 
 def test_looking_changes_nothing() -> None:

@@ -12,6 +12,7 @@ from fairlead.apps.live.figures_once import put_figures_once
 from fairlead.apps.live.live_engine import live_engine
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
+from fairlead.engine.engine import Engine
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import FairleadError
@@ -41,7 +42,11 @@ async def breaches(options: RunOptions) -> list[Breach]:
         await client.close()
     for problem in await put_figures_once(engine, planned):
         sys.stderr.write(f"not known: {problem}\n")
-    found = [*broken(engine.cluster, rules), *shared_by_tenants(engine.cluster)]
+    found = [
+        *broken(engine.cluster, rules),
+        *shared_by_tenants(engine.cluster),
+        *shared_by_classes(engine),
+    ]
     return sorted(found, key=lambda each: (each.pod, each.why))
 
 
@@ -50,9 +55,13 @@ def _rules(planned: RunPlan) -> NodeRules:
         for rule in profile.filters:
             if isinstance(rule, NodeRules) and rule.rules:
                 return rule
-    if planned.tenants is not None:
+    kept_apart = any(each.gpus and each.gpus.is_alone for each in planned.service_classes)
+    if planned.tenants is not None or kept_apart:
         return NodeRules()
-    raise FairleadError("the configuration has no rules and no tenants; pass it with --config")
+    raise FairleadError(
+        "the configuration has no rules, no tenants and no service classes without neighbours; "
+        "pass it with --config"
+    )
 
 
 def shared_by_tenants(cluster: Cluster) -> Iterator[Breach]:
@@ -60,17 +69,37 @@ def shared_by_tenants(cluster: Cluster) -> Iterator[Breach]:
     tenancy = cluster.columns.devices.tenancy
     if tenancy is None:
         return
-    on: dict[tuple[str, str], list[Pod]] = {}
-    for held in cluster.holdings.values():
-        for use in held.grant.uses if held.grant else ():
-            if use.uuid and (tenancy.terms.slices or not use.slices):
-                on.setdefault((held.node, use.uuid), []).append(held.pod)
-    for (node, gpu), pods in on.items():
+    for (node, gpu), pods in _pods_of_gpus(cluster, slices=tenancy.terms.slices).items():
         tenants = sorted({tenancy.of(pod.namespace) or "(none)" for pod in pods})
         if len(tenants) > 1:
             why = f"GPU {gpu} has pods of the tenants {', '.join(tenants)}"
             for pod in pods:
                 yield Breach(pod.key, node, pod.scheduler, why)
+
+
+def shared_by_classes(engine: Engine) -> Iterator[Breach]:
+    """Pods that share a GPU with those of a service class that has no neighbours."""
+    goals = engine.service_goals
+    alone = {each.name for each in goals.classes.values() if each.gpus and each.gpus.is_alone}
+    if not alone:
+        return
+    for (node, gpu), pods in _pods_of_gpus(engine.cluster, slices=False).items():
+        classes = {goals.class_name_of(pod) for pod in pods}
+        if len(classes) > 1 and classes & alone:
+            words = ", ".join(sorted(each or "(none)" for each in classes))
+            why = f"GPU {gpu} has pods of the service classes {words}"
+            for pod in pods:
+                yield Breach(pod.key, node, pod.scheduler, why)
+
+
+def _pods_of_gpus(cluster: Cluster, *, slices: bool) -> dict[tuple[str, str], list[Pod]]:
+    """The pods on each GPU, by node and uuid; MIG slices count if `slices`."""
+    found: dict[tuple[str, str], list[Pod]] = {}
+    for held in cluster.holdings.values():
+        for use in held.grant.uses if held.grant else ():
+            if use.uuid and (slices or not use.slices):
+                found.setdefault((held.node, use.uuid), []).append(held.pod)
+    return found
 
 
 def broken(cluster: Cluster, rules: NodeRules) -> Iterator[Breach]:

@@ -199,7 +199,7 @@ class GpuServices:
 
     def _is_alone(self, name: str) -> bool:
         """Whether its pods share GPUs with pods of the class only."""
-        return name in self.terms and self.terms[name].neighbours == 0.0
+        return name in self.terms and self.terms[name].is_alone
 
     def guards(self, slot: int, name: str, pick: RowPick) -> str:
         """What is on a GPU of the first row that keeps pods of the class away, in words."""

@@ -26,6 +26,11 @@ class GpuTerms:
     #: They share the GPUs that pods of the class have already, before others are used.
     packed: bool = False
 
+    @property
+    def is_alone(self) -> bool:
+        """Pods of the class share GPUs with each other only."""
+        return self.neighbours == 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceClass:
