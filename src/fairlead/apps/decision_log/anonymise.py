@@ -19,6 +19,7 @@ import fairlead
 from fairlead.apps.decision_log import records
 from fairlead.apps.decision_log.frames import (
     MAGIC,
+    UNREADABLE,
     LogHeader,
     LogProblem,
     LogReader,
@@ -99,6 +100,15 @@ def mapped(value: Any, of_text: Callable[[str], str]) -> Any:
 
 def anonymise(reader: LogReader, out: Path, config: Path | None = None) -> int:
     """Writes the copy; returns how many words were replaced. Raises LogProblem."""
+    try:
+        return _anonymise(reader, out, config)
+    except (*UNREADABLE, IndexError, KeyError, TypeError, ValueError) as error:
+        raise LogProblem(
+            f"a record of the log cannot be read ({error}); `fairlead replay` says which one"
+        ) from error
+
+
+def _anonymise(reader: LogReader, out: Path, config: Path | None) -> int:
     names = NameMap(_names_of(reader))
     header = _header(reader.header, names)
     replayer = Replayer(header, config)

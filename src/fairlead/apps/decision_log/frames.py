@@ -20,6 +20,9 @@ from fairlead.model.errors import FairleadError
 MAGIC = b"fairlead decision log 1\n"
 SUFFIX = ".decisions"
 
+#: What a decoder raises for bytes that it cannot read.
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
 _FRAME = struct.Struct(">II")
 _LENGTH = struct.Struct(">I")
 # No frame is longer, neither in the file nor after it is decompressed: a file is not trusted.
@@ -104,7 +107,7 @@ class LogReader:
             data, _ = _next(stream, file, None) or (b"", 0)
         try:
             return msgspec.msgpack.decode(data, type=LogHeader)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise LogProblem(f"{file}: the header cannot be read: {error}") from error
 
     def __iter__(self) -> Iterator[tuple[RecordPlace, bytes]]:

@@ -12,7 +12,13 @@ import yaml
 
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
 from fairlead.apps.decision_log import pod_decisions, records
-from fairlead.apps.decision_log.frames import LogHeader, LogProblem, LogReader, RecordPlace
+from fairlead.apps.decision_log.frames import (
+    UNREADABLE,
+    LogHeader,
+    LogProblem,
+    LogReader,
+    RecordPlace,
+)
 from fairlead.engine.engine import Engine
 from fairlead.kube.bind_encoder import DialectEncoder
 
@@ -71,7 +77,7 @@ class Replayer:
         self._drawing.load(record.drawn)
         try:
             return self._call(record)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             raise
         except Exception as error:
             return records.raised(error)
@@ -162,8 +168,7 @@ def replay(
             decisions = pod_decisions.about(pod, found[1])
             report.decisions += [(record.now, each) for each in decisions]
         if records.result_bytes(found) != bytes(record.result):
-            expected = msgspec.msgpack.decode(record.result)
-            report.difference = Difference(place, record, expected, found)
+            report.difference = Difference(place, record, _expected(place, record), found)
             break
     return report
 
@@ -171,14 +176,21 @@ def replay(
 def _record(place: RecordPlace, data: bytes) -> records.Record:
     try:
         return records.decode(data)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
+        raise _unreadable(place, error) from error
+
+
+def _expected(place: RecordPlace, record: records.Record) -> Any:
+    try:
+        return msgspec.msgpack.decode(record.result)
+    except UNREADABLE as error:
         raise _unreadable(place, error) from error
 
 
 def _repeated(replayer: Replayer, place: RecordPlace, record: records.Record) -> records.Result:
     try:
         return replayer.repeat(record)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise _unreadable(place, error) from error
 
 
