@@ -6,14 +6,16 @@ from functools import partial
 
 from fairlead.apps.config.profiles import aiming, built_in
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import InventorySeen, PodSeen
+from fairlead.engine.events import FiguresSeen, InventorySeen, PodSeen
 from fairlead.kube.codec import decode_pod
 from fairlead.model.backfill import BackfillMode, BackfillTerms
 from fairlead.model.gpus import FAIRLEAD, Gpu, Inventory, MigProfile
 from fairlead.model.machines import geometry_of
+from fairlead.model.node_figures import NAME, Figure, FigureList, FigureRule, SeenFigures
 from fairlead.model.run_times import RunTime
+from fairlead.model.solver import SolverTerms
 from fairlead.plugins.goals import GoalLevel, Goals
-from fairlead.plugins.goals_built_in import GOALS
+from fairlead.plugins.goals_built_in import GOALS, PodCost, UnusedCost
 from hostile_cluster import GANG, MAPPING, SCHEDULER, Made, Shape, Size, a_pod, encoded, gone, seen
 from pods import ZONE, Body
 
@@ -75,6 +77,25 @@ def planned_gangs(size: Size) -> Iterator[Made]:
         yield gone(size, number)
 
 
+def solved_gang(size: Size) -> Iterator[Made]:
+    """Pods of four sizes on nodes of which each has its price: the solver is asked about them."""
+    rules = tuple(
+        FigureRule(((NAME, size.node(number)),), 10.0 + number % 97) for number in range(size.nodes)
+    )
+    yield partial(FiguresSeen, SeenFigures(Figure.PRICE, (FigureList("bench", rules),)))
+    pods = size.each // 25
+    for number in range(pods):
+        body = a_pod(f"s-{number}", cpu=f"{100 * (number % 4 + 1)}m")
+        body["metadata"]["annotations"] = {GANG: "s", f"{GANG}-min": str(pods)}
+        yield seen(body)
+
+
+def solver_engine() -> Engine:
+    goals = Goals((GoalLevel(((PodCost(), 1.0), (UnusedCost(), 1.0))),))
+    profile = replace(aiming(built_in("default-scheduler"), goals), solver=SolverTerms())
+    return Engine({SCHEDULER: profile, MAPPING: built_in("gpu-scheduler")})
+
+
 def goals_engine() -> Engine:
     goals = Goals(tuple(GoalLevel(((kind(), 1.0),)) for kind in GOALS.values()))
     profiles = {SCHEDULER: built_in("default-scheduler"), MAPPING: built_in("gpu-scheduler")}
@@ -87,6 +108,7 @@ def planning_engine(mode: BackfillMode) -> Engine:
 
 
 GANG_SHAPES: dict[str, Shape] = {
+    "gang for the solver": solved_gang,
     "gang of slices, zones and goals": partial(
         parts_of_gpus, word=_SLICE, values=("1g.10gb", "2g.20gb", "3g.40gb")
     ),
@@ -100,6 +122,7 @@ PLANNED_SHAPES: dict[str, Shape] = {
     "planned gangs, conservative": planned_gangs,
 }
 GANG_ENGINES: dict[str, Callable[[], Engine]] = {
+    "gang for the solver": solver_engine,
     "gang of slices, zones and goals": goals_engine,
     "gang of shares, zones and goals": goals_engine,
     "planned gangs, easy": partial(planning_engine, BackfillMode.EASY),
