@@ -7,13 +7,16 @@ import pytest
 
 from builders import SCHEDULER, a_node, a_pod
 from fairlead.apps.config.profiles import built_in
+from fairlead.cluster.trial import Trial
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import ExtendersAnswered, NodeSeen, PodGone, PodSeen
+from fairlead.engine.gang_trials import Filling, GangTrials
 from fairlead.engine.instructions import AnnounceFailure, AskExtenders, Bind, Evict, Instruction
 from fairlead.model.gangs import Membership, TopologyRule
 from fairlead.model.http_extenders import ExtenderAnswer, ExtenderTerms
 from fairlead.model.pods import Pod
 from fairlead.model.topology import Topology, TopologyLevel
+from fairlead.queue.units import Gang
 from gang_world import a_gang
 
 URL = "http://x"
@@ -174,7 +177,7 @@ def test_an_extender_that_fails_is_an_error_of_the_gang_which_is_tried_again() -
 def test_other_pods_go_on_and_few_are_asked_about_at_a_time() -> None:
     managed = ExtenderTerms(URL, frozenset({"x.io/y"}))
     world = World(terms=managed)
-    for number in range(20):
+    for number in range(21):
         node = a_node(f"n{number}", resources={"x.io/y": 2})
         world.engine.handle(NodeSeen(node), now=0.0)
     world.create(*a_gang("g", 40, gpus=0, resources={"x.io/y": 1}))
@@ -182,9 +185,12 @@ def test_other_pods_go_on_and_few_are_asked_about_at_a_time() -> None:
     world.create(a_pod("plain", uid="plain", gpus=0))
     world.decide()
     assert world.binds.keys() == {"plain"}
+    world.create(a_pod("asked", uid="asked", gpus=0, resources={"x.io/y": 1}))
+    world.decide()
+    assert world.asked[-1].pod.uid == "asked", "a large gang does not keep others from being asked"
     world.run(lambda asked: ExtenderAnswer(asked.nodes))
-    assert len(world.binds) == 41
-    assert (world.most_open, world.questions) == (16, 40)
+    assert len(world.binds) == 42
+    assert (world.most_open, world.questions) == (9, 41)
 
 
 def test_pods_that_no_extender_manages_are_not_limited() -> None:
@@ -235,6 +241,41 @@ def test_more_nodes_are_asked_about_if_those_with_the_best_scores_are_refused(
     world.run(accepting("a3"))
     assert set(world.binds.values()) == {"a3"}
     assert world.questions <= 2 * 3
+
+
+def test_a_gang_is_tried_again_when_all_its_pods_were_asked_about_more_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not after each answer: a trial costs more than a question."""
+    monkeypatch.setattr("fairlead.engine.extender_stage._MOST_NODES", 2)
+    tried: list[bool] = []
+    real = GangTrials.best
+
+    def best(trials: GangTrials, trial: Trial, gang: Gang) -> Filling:
+        tried.append(trials._cluster.extended_members is not None)
+        return real(trials, trial, gang)
+
+    monkeypatch.setattr(GangTrials, "best", best)
+    world = World(*(f"a{number}" for number in range(6)), gpus=4)
+    world.create(*a_gang("g", 12))
+    world.run(accepting("a5"))
+    assert world.questions == 12 * 3
+    assert sum(tried) == 3, "once after each round"
+
+
+@pytest.mark.parametrize("ignorable", [False, True])
+def test_a_gang_that_is_too_large_to_be_asked_about_has_a_sentence(
+    ignorable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.engine.gang_extenders.MOST_PODS", 3)
+    world = World("a1", gpus=4, terms=ExtenderTerms(URL, ignorable=ignorable))
+    world.create(*a_gang("g", 4))
+    world.decide()
+    assert not world.asked
+    assert len(world.binds) == (4 if ignorable else 0)
+    if not ignorable:
+        assert world.failures["g-0"].reason == "InvalidPod"
+        assert f"the extender {URL} would have to be asked" in world.failures["g-0"].message
 
 
 def test_no_pod_is_evicted_from_a_node_that_is_refused() -> None:

@@ -1,7 +1,9 @@
 """What HTTP extenders say of the nodes for the pod that is being placed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.model.pods import PodRequest
@@ -19,10 +21,33 @@ class ExtendedRows:
     unresolvable: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
 class ExtendedMembers:
-    """The same for the pods of the gang that is being placed."""
+    """The same for the pods of the gang that is being placed; it is made when it is needed."""
 
-    by_uid: Mapping[str, ExtendedRows]
-    #: Where all of its pods with such a request may go.
-    by_request: Mapping[PodRequest, NodeMask]
+    def __init__(
+        self,
+        make: Mapping[str, Callable[[], ExtendedRows]],
+        requests: Callable[[], Mapping[PodRequest, Sequence[str]]],
+    ) -> None:
+        """By uid of the pod; and uids by request."""
+        self._make = make
+        self._requests = requests
+        self._known: dict[str, ExtendedRows] = {}
+        self._by_request: dict[PodRequest, NodeMask] | None = None
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._make
+
+    def of(self, uid: str) -> ExtendedRows | None:
+        if uid not in self._known and uid in self._make:
+            self._known[uid] = self._make[uid]()
+        return self._known.get(uid)
+
+    def rows_of(self, request: PodRequest) -> NodeMask | None:
+        """Where all of its pods with such a request may go; None: anywhere."""
+        if self._by_request is None:
+            self._by_request = {
+                each: np.logical_and.reduce([found.rows for uid in uids if (found := self.of(uid))])
+                for each, uids in self._requests().items()
+            }
+        return self._by_request.get(request)

@@ -27,13 +27,19 @@ class PodQuestion:
     refused: dict[str, str] = field(default_factory=dict)
     unresolvable: set[str] = field(default_factory=set)
     error: str = ""
-    is_answered: bool = False
+    #: Answers so far: one about the best nodes, then others if those are not enough.
+    rounds: int = 0
 
     def take(self, answer: ExtenderAnswer) -> None:
-        self.error, self.is_answered = answer.error, True
+        self.error, self.rounds = answer.error, self.rounds + 1
         self.accepted |= {node: answer.scores.get(node, 0.0) for node in answer.accepted}
         self.refused |= answer.refused
         self.unresolvable |= answer.unresolvable
+
+    @property
+    def known(self) -> int:
+        """Nodes that were asked about."""
+        return len(self.accepted) + len(self.refused)
 
     def accepted_rows(self, cluster: Cluster) -> ExtendedRows:
         """Where it may go: what the extenders accept, with their points."""

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.extender_questions import ExtenderFailed, PodQuestion
 from fairlead.engine.instructions import AskExtenders
@@ -61,6 +62,11 @@ class ExtenderStage:
 
     def concerns(self, pod: Pod) -> bool:
         return any(each.concerns(pod) for each in self._extenders)
+
+    def must_be_asked(self, pod: Pod) -> str:
+        """An extender without which the pod is not placed; empty: there is none."""
+        strict = (each for each in self._extenders if not each.ignorable and each.concerns(pod))
+        return next((each.name for each in strict), "")
 
     def class_of(self, unit: Unit) -> str:
         """An extender may answer differently about pods that are equal to all other rules."""
@@ -137,18 +143,31 @@ class ExtenderStage:
             return None
         self._asked[question.pod.uid] = question
         self._answered.pop(question.pod.uid, None)
-        asked = self.nodes_to_ask(question, placement, also)
+        asked = self._nodes_to_ask(question, placement, also)
         concerned = tuple(each.name for each in self._extenders if each.concerns(question.pod))
         return AskExtenders(question.pod, asked, concerned)
 
-    def nodes_to_ask(
+    def has_more_to_ask(
         self, question: PodQuestion, placement: Placement, also: Sequence[str] = ()
+    ) -> bool:
+        """Whether there are nodes for the pod that were not asked about."""
+        if not also and question.known < np.count_nonzero(placement.view(question.pod).left):
+            return True
+        return bool(self._rows_to_ask(question, placement, also).any())
+
+    def _rows_to_ask(
+        self, question: PodQuestion, placement: Placement, also: Sequence[str]
+    ) -> NodeMask:
+        nodes, left = self._cluster.nodes, placement.view(question.pod).left
+        known = nodes.named(question.refused) | nodes.named(question.accepted)
+        return (left | nodes.named(also) if also else left) & ~known
+
+    def _nodes_to_ask(
+        self, question: PodQuestion, placement: Placement, also: Sequence[str]
     ) -> tuple[str, ...]:
         """Of the nodes that fit, those that no extender has answered about; the best, if many."""
         nodes, pod = self._cluster.nodes, question.pod
-        known = nodes.named(question.refused) | nodes.named(question.accepted)
-        left = placement.view(pod).left | nodes.named(also) if also else placement.view(pod).left
-        rows = np.flatnonzero(left & ~known)
+        rows = np.flatnonzero(self._rows_to_ask(question, placement, also))
         if len(rows) > _MOST_NODES:
             best = np.argsort(-placement.totals(pod)[rows], kind="stable")
             rows = rows[best]

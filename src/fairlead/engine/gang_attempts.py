@@ -43,9 +43,6 @@ from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaRefusal
 from fairlead.queue.units import Gang
 
-#: Pods of a gang that is tried once before extenders are asked about it.
-_MOST_TRIED = 200
-
 
 class GangAttempts:
     """Tries gangs. Their members are followed by `binding`."""
@@ -151,6 +148,9 @@ class GangAttempts:
         extenders = self.extenders
         if extenders is None or not extenders.concern_it:
             return None
+        if extenders.problem:
+            message = f"gang {gang.spec.name}: {extenders.problem}."
+            return self.refusals.park(entry, INVALID_POD, message, NOTHING, now)
         try:
             if not (held or extenders.are_asked or self._may_fit(entry, gang)):
                 return None
@@ -165,7 +165,7 @@ class GangAttempts:
 
     def _may_fit(self, entry: Entry, gang: Gang) -> bool:
         """Extenders are not asked about a gang that has no room anyway."""
-        return len(gang.pods) > _MOST_TRIED or self._tried(entry, gang).succeeded
+        return self._tried(entry, gang).succeeded
 
     def _look_on(self, entry: Entry) -> Attempt:
         """Makes some views of the gang."""

@@ -5,11 +5,9 @@ are there: a pod goes only where the extenders accept it, and gets their points.
 pool meanwhile, and other units go on. An answer counts for one attempt.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
-import numpy as np
-
-from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.extended_rows import ExtendedMembers, ExtendedRows
 from fairlead.engine.extender_questions import PodQuestion
@@ -19,6 +17,12 @@ from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.place import Placement
 from fairlead.queue.entries import Entry
 from fairlead.queue.units import Gang
+
+#: Pods of one gang that are asked about at a time: the others leave room for other units.
+_MOST_ASKED = 8
+#: Pods of a gang that is asked about, and nodes of all its answers together.
+MOST_PODS = 256
+_MOST_KNOWN = 256_000
 
 
 class GangExtenders:
@@ -38,18 +42,33 @@ class GangExtenders:
     def begin(self, entry: Entry, gang: Gang) -> None:
         """The gang is tried. Answers count for this attempt only."""
         self._stage.begin(gang.key)
-        concerned = (pod for pod in gang.pods if self._stage.concerns(pod))
+        concerned = [pod for pod in gang.pods if self._stage.concerns(pod)]
+        if len(concerned) > MOST_PODS:  # those that can go without are placed without
+            concerned = [pod for pod in concerned if self._stage.must_be_asked(pod)]
         self._questions = [self._stage.question(entry, pod) for pod in concerned]
         self._members = self._cluster.extended_members = None
 
     @property
     def are_asked(self) -> bool:
         """Whether a question about the gang was answered."""
-        return any(each.is_answered for each in self._questions)
+        return any(each.rounds for each in self._questions)
 
     @property
     def concern_it(self) -> bool:
         return bool(self._questions)
+
+    @property
+    def problem(self) -> str:
+        """Why the gang cannot be asked about although it must be."""
+        count = len(self._questions)
+        if count <= MOST_PODS:
+            return ""
+        name = self._stage.must_be_asked(self._questions[0].pod)
+        return (
+            f"the extender {name} would have to be asked about {count} pods of the gang, which is "
+            f"done for {MOST_PODS} at most; make the gang smaller, or set managedResources or "
+            "ignorable for the extender"
+        )
 
     def ask(self, entry: Entry, held: Mapping[str, str]) -> list[AskExtenders] | None:
         """What to ask before the gang is tried; None: all of it is answered.
@@ -58,64 +77,74 @@ class GangExtenders:
         be left alone.
         """
         if not self.error:
-            for each in self._questions:
-                each.is_answered = each.is_answered or not self._unknown(each, held)
-            if not all(each.is_answered for each in self._questions):
-                open_ = [each for each in self._questions if not each.is_answered]
-                return self._asked(entry, open_, held)
-        self._use({each.pod.uid: each.accepted_rows(self._cluster) for each in self._questions})
+            rounds = max(1, *(each.rounds for each in self._questions))
+            made = self._asked(entry, rounds, held)
+            if made is not None:
+                return made
+        self._use(PodQuestion.accepted_rows)
         return None
 
     def _asked(
-        self, entry: Entry, open_: list[PodQuestion], held: Mapping[str, str]
-    ) -> list[AskExtenders]:
-        for question in self._questions:
-            if question.is_answered:
-                self._stage.keep(question)
-        made = []
-        for question in open_:
-            placement = self._placements[question.pod.scheduler]
-            asked = self._stage.ask(question, placement, _node(held, question.pod))
-            if asked is None:
+        self, entry: Entry, rounds: int, held: Mapping[str, str]
+    ) -> list[AskExtenders] | None:
+        """Some questions, until each pod had so many; None if there is nothing more to ask."""
+        made: dict[str, AskExtenders] = {}
+        for question in [each for each in self._questions if each.rounds < rounds]:
+            placement, also = self._placements[question.pod.scheduler], _node(held, question.pod)
+            if not self._stage.has_more_to_ask(question, placement, also):
+                question.rounds = rounds
+                continue
+            if len(made) == _MOST_ASKED or not (
+                asked := self._stage.ask(question, placement, also)
+            ):
                 break
-            made.append(asked)
+            made[question.pod.uid] = asked
+        else:
+            if not made:
+                return None
+        for question in self._questions:
+            if question.rounds and question.pod.uid not in made:
+                self._stage.keep(question)
         if not made:
             self._stage.later(entry)
-        return made
+        return list(made.values())
 
     @property
     def error(self) -> str:
         """Of an extender that must be asked and gave no answer."""
         return next((each.error for each in self._questions if each.error), "")
 
-    def ask_more(self, entry: Entry) -> list[AskExtenders]:
+    def ask_more(self, entry: Entry) -> list[AskExtenders] | None:
         """The gang found no nodes: about nodes that fit and were not asked about, if there are any.
 
         If there are none, pods may be evicted from all nodes that no extender has refused.
         """
-        if more := [each for each in self._questions if self._unknown(each, {})]:
-            return self._asked(entry, more, {})
+        if sum(each.known for each in self._questions) < _MOST_KNOWN:
+            rounds = 1 + max(each.rounds for each in self._questions)
+            made = self._asked(entry, rounds, {})
+            if made is not None:
+                return made
         if any(each.refused for each in self._questions):
             self._stage.refused(entry, min(each.asked_at for each in self._questions))
-        self._use({each.pod.uid: each.rows_not_refused(self._cluster) for each in self._questions})
-        return []
-
-    def _unknown(self, question: PodQuestion, held: Mapping[str, str]) -> bool:
-        """Whether there are nodes for the pod that were not asked about."""
-        placement, also = self._placements[question.pod.scheduler], _node(held, question.pod)
-        return bool(self._stage.nodes_to_ask(question, placement, also))
+        self._use(PodQuestion.rows_not_refused)
+        return None
 
     # -- during the attempt ------------------------------------------------------------------
 
-    def _use(self, by_uid: dict[str, ExtendedRows]) -> None:
-        by_request: dict[PodRequest, NodeMask] = {}
-        for question in self._questions:
-            pod, rows = question.pod, by_uid[question.pod.uid].rows
-            request = self._placements[pod.scheduler].settled_request(pod)
-            known = by_request.get(request)
-            by_request[request] = rows if known is None else np.logical_and(known, rows)
-        self._members = ExtendedMembers(by_uid, by_request) if by_uid else None
+    def _use(self, rows: Callable[[PodQuestion, Cluster], ExtendedRows]) -> None:
+        by_uid = {each.pod.uid: each for each in self._questions}
+        self._members = ExtendedMembers(
+            {uid: partial(rows, each, self._cluster) for uid, each in by_uid.items()},
+            self._requests,
+        )
         self._cluster.extended_members = self._members
+
+    def _requests(self) -> dict[PodRequest, list[str]]:
+        found: dict[PodRequest, list[str]] = {}
+        for each in self._questions:
+            request = self._placements[each.pod.scheduler].settled_request(each.pod)
+            found.setdefault(request, []).append(each.pod.uid)
+        return found
 
     def resume(self) -> None:
         """The gang is gone on with in another turn."""

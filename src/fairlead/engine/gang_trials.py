@@ -271,7 +271,7 @@ class GangTrials:
     def _limits(self, pod: Pod, within: NodeMask | None) -> int:
         """The same for members that are limited to the same rows."""
         members = self._cluster.extended_members
-        if members is None or pod.uid not in members.by_uid:
+        if members is None or pod.uid not in members:
             return id(within)
         return hash((id(within), pod.uid))
 
@@ -279,7 +279,7 @@ class GangTrials:
         """With what HTTP extenders say about the member."""
         if (members := self._cluster.extended_members) is None:
             return placement.place(pod, within, evicts=False)
-        self._cluster.extended = members.by_uid.get(pod.uid)
+        self._cluster.extended = members.of(pod.uid)
         try:
             return placement.place(pod, within, evicts=False)
         finally:

@@ -141,8 +141,9 @@ class GangRoom:
         amounts = placement.amounts(request)
         room = pod_room(request, amounts, view.chosen_gpus, nodes)
         left = view.left & (not view.pre_filter_message)
-        if (members := self._cluster.extended_members) is not None:
-            left = left & members.by_request.get(request, True)
+        members = self._cluster.extended_members
+        if members is not None and (rows := members.rows_of(request)) is not None:
+            left = left & rows
         milli = _gpus_milli(request)
         needs = (*amounts, (_MILLI, milli)) if milli else amounts
         most, penalty = np.where(left, np.maximum(room, 1), 0), _penalty(view, left)
