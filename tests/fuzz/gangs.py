@@ -8,6 +8,7 @@ from typing import Any
 from fuzz.mutations import mutated
 from fuzz.objects import SCHEDULER, Json
 
+_LWS = "leaderworkerset.sigs.k8s.io/"
 _TOPOLOGY = {"requiredTopologyLevel": "zone", "preferredTopologyLevel": "kubernetes.io/hostname"}
 _PACK = {"packConstraint": {"required": "zone", "preferred": "kubernetes.io/hostname"}}
 #: The `spec` of an object of each dialect that has objects.
@@ -74,6 +75,10 @@ WORDS: tuple[tuple[Json, Json], ...] = (
     ({"spark-app-selector": "g"}, {f"{_YUNIKORN}task-groups": _TASKS}),
     ({f"{_KUEUE}pod-group-name": "g"}, {f"{_KUEUE}pod-group-total-count": "2"}),
     ({"fairlead.dev/gang": "g"}, {"fairlead.dev/gang-min": "2", "fairlead.dev/gang-max": "3"}),
+    ({f"{_LWS}name": "g", f"{_LWS}group-index": "0", f"{_LWS}worker-index": "0"},
+     {f"{_LWS}size": "2", "fairlead.dev/gang-topology": "required: zone"}),
+    ({f"{_LWS}name": "g", f"{_LWS}group-index": "0", f"{_LWS}worker-index": "0"},
+     {f"{_LWS}size": "2", f"{_LWS}exclusive-topology": "zone"}),
 )  # fmt: skip
 
 

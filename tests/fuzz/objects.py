@@ -29,7 +29,7 @@ POD_WORDS = (
     "gpu-scheduling-map", "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices",
     "nvidia.com/use-gputype", "nvidia.com/nouse-gpuuuid", "volcano.sh/vgpu-use-gpuuuid",
     "ai.centaurus.io/gpu-name", "hami.io/vgpu-devices-to-allocate", "hami.io/vgpu-node",
-    "ALIYUN_COM_GPU_MEM_IDX", "fairlead.dev/epoch",
+    "ALIYUN_COM_GPU_MEM_IDX", "fairlead.dev/epoch", "fairlead.dev/service-class",
 )  # fmt: skip
 NODE_WORDS = (
     "fairlead.dev/inventory", "hami.io/node-nvidia-register", "hami.io/mutex.lock",

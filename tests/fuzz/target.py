@@ -32,6 +32,7 @@ from fairlead.engine.instructions import (
 )
 from fairlead.kube.access import reviews
 from fairlead.kube.admission.admission_handler import AdmissionHandler
+from fairlead.kube.admission.class_reviews import ClassReviews
 from fairlead.kube.admission.review import BadReview
 from fairlead.kube.bind_encoder import DialectEncoder
 from fairlead.kube.claims.kinds import CLAIM_KINDS, COMPUTE_DOMAINS, TAINT_RULES
@@ -53,12 +54,18 @@ from fairlead.kube.writes.event_objects import failed_event
 from fairlead.model.behaviour import KNOWN
 from fairlead.model.errors import ConfigError, FairleadError
 from fairlead.model.pods import Pod
+from fairlead.model.service_classes import GpuTerms, ServiceClass
 from fairlead.placement.profile import Profile
 from fairlead.plugins.registry import Registry
 from fuzz.objects import GPU_MIB, GPUS, KINDS, Json, node, pod
 from raw_audit import given_twice
 
 _GPU = "nvidia.com/gpu"
+#: One with terms about GPUs, by name or by PriorityClass.
+_CLASSES = (
+    ServiceClass("0.5", 60.0, gpus=GpuTerms(quiet=0.5, neighbours=0.0, packed=True)),
+    ServiceClass("b", 60.0, priority_classes=frozenset({"high"})),
+)
 _NO_CLIENT = cast(Client, None)  # nothing here connects
 _LEASES = LeaseClient(_NO_CLIENT, Terms())
 _EPOCHS = epochs.EpochClient(_NO_CLIENT, Terms(), lambda: True)
@@ -90,6 +97,7 @@ class Target:
         self.failures = _Noted()
         encode = DialectEncoder(lambda: 0, failures=self.failures)
         self.engine = Engine({SCHEDULER: profile}, extender_profile=profile, encode=encode)
+        self.engine.handle(events.ServiceClassesSeen(_CLASSES), now=0.0)
         self.containment = Containment(self.engine, self.failures)
         self.watches = Watches(
             _NO_CLIENT,
@@ -233,7 +241,8 @@ class Target:
     # -- other ways in -----------------------------------------------------------------------
 
     def review(self, review: Json) -> None:
-        body, handler = json.dumps(review).encode(), AdmissionHandler(frozenset({SCHEDULER}))
+        handler = AdmissionHandler(frozenset({SCHEDULER}), classes=ClassReviews.of(_CLASSES))
+        body = json.dumps(review).encode()
         for ask in (handler.mutate, handler.validate):
             try:
                 json.loads(ask(body).body)
