@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from fairlead.claims.counters import SearchCounters
 from fairlead.claims.errors import AllocationError
@@ -13,7 +14,8 @@ from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.cluster.kept_devices import KeptDevices
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.claim_uses import ClaimUse
-from fairlead.model.claims import ALL_DEVICES, DeviceId
+from fairlead.model.claims import ALL_DEVICES, DeviceId, DeviceRequest
+from fairlead.model.extended import ExtendedUse
 from fairlead.model.nodes import Node
 
 _FREE = "free"
@@ -36,6 +38,40 @@ def claim_details(uses: tuple[ClaimUse, ...], node: Nodes) -> Iterator[str]:
             continue
         for wanted in (each for request in requests for each in request):
             yield _line(wanted, preparation, blocked, state.kept)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedClaim:
+    """A claim of a pod, and what it asks for in few words."""
+
+    use: ClaimUse
+    #: Such as "2 gpu.nvidia.com"; empty while the claim does not exist.
+    asks: str
+    #: Where it is allocated already: the devices.
+    devices: tuple[DeviceId, ...] = ()
+    #: Why it cannot be used.
+    problem: str = ""
+
+
+def asked_claims(uses: tuple[ClaimUse, ...], state: DeviceClaims) -> list[AskedClaim]:
+    """Those that the spec of the pod names, in order."""
+    found = []
+    for use in uses:
+        claim = state.claim_of(use)
+        if isinstance(use, ExtendedUse):
+            continue
+        asks = ", ".join(map(_request_text, claim.requests)) if claim else ""
+        held = claim.allocation.devices if claim and claim.allocation else ()
+        devices = tuple(each.key for each in held)
+        found.append(AskedClaim(use, asks, devices, state.problem_with(use)))
+    return found
+
+
+def _request_text(request: DeviceRequest) -> str:
+    needs = (request.exactly,) if request.exactly else request.first_available
+    return " or ".join(
+        f"{'all' if need.mode == ALL_DEVICES else need.count} {need.class_name}" for need in needs
+    )
 
 
 def _preparation(node: Node, state: DeviceClaims) -> Preparation:

@@ -6,11 +6,13 @@ Everything is found in trials that are undone, so that nothing changes.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from fairlead.cluster.claim_details import asked_claims
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.engine.gang_messages import gathering_message, refusal_message
 from fairlead.engine.gang_trials import Filling
 from fairlead.model.gangs import GangSpec, Group, TopologyRule
-from fairlead.model.pods import Pod
+from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.quantities import shown
 from fairlead.placement.gang_part import has_many_parts
 from fairlead.queue.units import Gang
@@ -57,7 +59,7 @@ def outlook(gang: Gang, cluster: Cluster, tried: Tried) -> GangOutlook:
         message = f"gang {gang.spec.name} fits now: {len(found)} pod(s) would get nodes"
         return _as_it_is(gang, cluster, "fits", message, found)
     there = _as_it_is(gang, cluster, "unschedulable", refusal_message(filling), found)
-    return replace(there, remedies=tuple(_remedies(gang, filling, tried)))
+    return replace(there, remedies=tuple(_remedies(gang, filling, tried, cluster.claims)))
 
 
 def _known(gang: Gang, cluster: Cluster) -> tuple[str, str] | None:
@@ -94,7 +96,9 @@ def _by_rank(member: MemberOutlook) -> tuple[float, str]:
 # -- what would help ---------------------------------------------------------------------------
 
 
-def _remedies(gang: Gang, filling: Filling, tried: Tried) -> Iterator[str]:
+def _remedies(
+    gang: Gang, filling: Filling, tried: Tried, claims: DeviceClaims
+) -> Iterator[str]:  # fmt: skip
     spec = gang.spec
     levels = sorted({rule.level for rule in _rules(spec) if rule.required})
     if levels and _fits_as(_relaxed(spec), gang, tried):
@@ -103,13 +107,13 @@ def _remedies(gang: Gang, filling: Filling, tried: Tried) -> Iterator[str]:
     if not spec.groups and 0 < least < spec.minimum:
         yield f"it fits now with a minimum of {least} instead of {spec.minimum}"
     if filling.first is not None:
-        yield _room(gang, filling)
+        yield _room(gang, filling, filling.first[0].request, claims)
 
 
-def _room(gang: Gang, filling: Filling) -> str:
+def _room(gang: Gang, filling: Filling, request: PodRequest, claims: DeviceClaims) -> str:
     short = gang.needed_with(filling.counts)
-    assert filling.first is not None
-    asked = [f"{shown(name, n)} {name}" for name, n in filling.first[0].request.resources]
+    asked = [f"{shown(name, n)} {name}" for name, n in request.resources]
+    asked += [each.asks for each in asked_claims(request.claims, claims) if each.asks]
     each = f" with {', '.join(asked)} each" if asked else ""
     where = "in the same domain " if gang.spec.topology else ""
     return f"it fits once there is room {where}for {short} more pod(s){each}"

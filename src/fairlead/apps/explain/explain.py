@@ -8,6 +8,7 @@ from typing import Any, TextIO
 
 from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.apps.explain.claim_guards import guard_lines
+from fairlead.apps.explain.claims import asked_claim_lines, claims_answer
 from fairlead.apps.explain.compute_domains import domain_lines, domains_answer
 from fairlead.apps.explain.counted import counted_lines
 from fairlead.apps.explain.device_evictions import devices_answer
@@ -166,6 +167,7 @@ async def _by_the_rules(
     told |= moves_answer(told, engine, pod, planned.consolidation.limits, time.time())
     told |= devices_answer(told, engine, pod, 0.0, pods=shown.pods)
     told |= domains_answer(engine, replace(pod, node=node), nodes=shown.nodes)
+    told |= claims_answer(engine.cluster, pod)
     if told["state"] in ("unschedulable", "held back"):
         told |= run_time_answer(engine, pod) | start_answer(engine, pod, now=0.0)
     return told | ({"telemetry": silent} if silent else {})
@@ -200,6 +202,8 @@ def show(answer: Answer, output: str, out: TextIO) -> None:
     asked += [answer["asks"]] if answer.get("asks") else []
     if asked:
         out.write(f"requests: {', '.join(asked)}\n")
+    if answer.get("claims"):
+        out.writelines(line + "\n" for line in asked_claim_lines(answer["claims"]))
     if answer.get("selectors"):
         out.writelines(line + "\n" for line in guard_lines(answer["selectors"]))
     if answer.get("counted"):

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 
 from fairlead.apps.explain.claim_guards import guards_answer
+from fairlead.apps.explain.claims import claims_answer
 from fairlead.apps.explain.compute_domains import domains_answer
 from fairlead.apps.explain.counted import counted_answer
 from fairlead.apps.explain.device_evictions import devices_answer
@@ -150,6 +151,7 @@ class Explainer:
             told |= moves_answer(told, self.engine, pod, self.limits, self.now_s())
             told |= devices_answer(told, self.engine, pod, self._now(), pods=shown.pods)
             told |= domains_answer(self.engine, pod, nodes=shown.nodes)
+            told |= claims_answer(self.engine.cluster, pod)
             return told | self._start(told, pod, shown)
         except PluginFault as error:  # this answer fails, and nothing else does
             return answer(pod, "failed", str(error))
