@@ -26,6 +26,12 @@ def claim_spec(*requests: Object, **more: Any) -> Object:
     return {"devices": {"requests": list(requests), **more}}
 
 
+def uses(*names: str, template: bool = False) -> list[Object]:
+    """`spec.resourceClaims` of a pod."""
+    field = "resourceClaimTemplateName" if template else "resourceClaimName"
+    return [{"name": name, field: name} for name in names]
+
+
 class DraObjects:
     """Makes objects, and removes those that belong to no namespace."""
 

@@ -22,6 +22,7 @@ from dra_objects import (
     devices_of,
     exactly,
     users_of,
+    uses,
 )
 from fairlead.kube.claims.claims import FINALIZER
 from fairlead.sim.controlplane import ControlPlane, served
@@ -57,12 +58,6 @@ def node(dra: DraObjects, create_nodes: CreateNodes) -> str:
 def gpus(count: int) -> list[Object]:
     return [device(f"gpu-{number}", attributes={"index": {"int": number}})
             for number in range(count)]  # fmt: skip
-
-
-def uses(*names: str, template: bool = False) -> list[dict[str, Any]]:
-    """`spec.resourceClaims` of a pod."""
-    field = "resourceClaimTemplateName" if template else "resourceClaimName"
-    return [{"name": name, field: name} for name in names]
 
 
 def one(dra: DraObjects) -> Object:

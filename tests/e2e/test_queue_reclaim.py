@@ -1,8 +1,12 @@
 """Reclaim between queues on the real API server."""
 
+from pathlib import Path
+
 import pytest
 
 import queue_crds
+from dra_objects import DraObjects, claim_spec, device, exactly, uses
+from fairlead.model.device_gpus import NVIDIA
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
 
@@ -38,6 +42,43 @@ def test_a_queue_gets_its_share_back_and_no_more(
             waiting = next(name for name in blue if not pods.node(name))
             assert "does not help" in pods.wait_refused(waiting)["message"]
             assert sum(bool(pods.get(name)) for name in red) == 2
+
+
+def test_a_queue_gets_devices_of_claims_back_for_a_gang(
+    control_plane: ControlPlane, create_nodes, pods: Pods, tmp_path: Path
+) -> None:
+    (node,) = create_nodes(["reclaims-devices"])
+    dra, asking = DraObjects(control_plane, pods.namespace), uses("gpu", template=True)
+    gpus = [device(f"gpu-{at}", attributes={"type": {"string": "gpu"}, "uuid": {
+        "string": f"GPU-{at}-of-{node}"}}) for at in range(4)]  # fmt: skip
+    config = tmp_path / "fairlead.yaml"
+    config.write_text("profiles: [{schedulerName: gpu-scheduler, claims: {preempts: true}}]")
+    with (
+        control_plane.start_controller_manager(["resourceclaim-controller"]),
+        queue_crds.installed(control_plane),
+    ):
+        dra.a_slice(node, gpus, driver=NVIDIA)
+        dra.a_class(dra.namespace, f"device.driver == '{NVIDIA}'")
+        dra.a_template("gpu", claim_spec(exactly(dra.namespace)))
+        for name in ("red", "blue"):
+            assert queue_crds.create(control_plane, name)[0] == 201
+        access = control_plane.kubeconfig_for()
+        with fairlead(control_plane, "--config", str(config), kubeconfig=access):
+            red = [f"red-{at}" for at in range(4)]
+            for name in red:
+                pods.create(name, metadata={"labels": {QUEUE: "red"}}, resourceClaims=asking)
+            pods.wait_bound(*red)
+            blue = [f"blue-{at}" for at in range(2)]
+            said = {"fairlead.dev/gang": "blue", "fairlead.dev/gang-min": "2"}
+            meta = {"labels": {QUEUE: "blue"}, "annotations": said}
+            for name in blue:
+                pods.create(name, metadata=meta, resourceClaims=asking)
+            eventually(lambda: len(leaving(pods, red)) == 2, what="two of red make room")
+            for name in leaving(pods, red):
+                pods.delete(name)
+            assert pods.wait_bound(*blue) == dict.fromkeys(blue, node)
+            assert sum(bool(pods.get(name)) for name in red) == 2, "red keeps its share"
+    dra.remove_all()
 
 
 def test_victims_that_end_slowly_are_evicted_once_and_their_room_is_held(
