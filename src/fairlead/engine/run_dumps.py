@@ -5,17 +5,16 @@ Names are not in it, only hashes of them. What cannot be read is refused as a wh
 
 import math
 import struct
-from zlib import crc32
 
 from fairlead.engine.run_history import MOST_KINDS, RunHistory
 from fairlead.engine.run_record import LARGEST, MOST_TIMES, WIDEST, RunRecord
+from fairlead.engine.sealed_dumps import SEAL_BYTES, reading, unsealed, with_seal
 
 _MAGIC = b"fairlead run times 1\n"
-_SUM = struct.Struct("<I")
 #: A namespace and how many kinds follow; a kind, its record and how many values follow.
 _SPACE, _KIND = struct.Struct("<8sH"), struct.Struct("<8s5dB")
 #: A namespace has at least one kind.
-LARGEST_DUMP = len(_MAGIC) + MOST_KINDS * (_SPACE.size + _KIND.size + MOST_TIMES * 4) + _SUM.size
+LARGEST_DUMP = len(_MAGIC) + MOST_KINDS * (_SPACE.size + _KIND.size + MOST_TIMES * 4) + SEAL_BYTES
 
 
 def dump(history: RunHistory) -> bytes:
@@ -27,21 +26,14 @@ def dump(history: RunHistory) -> bytes:
         for key, record in kinds:
             parts.append(_packed(key, record))
             parts.append(struct.pack(f"<{len(record)}f", *record.times))
-    body = b"".join(parts)
-    return body + _SUM.pack(crc32(body))
+    return with_seal(parts)
 
 
 def load(data: bytes) -> RunHistory:
     """Raises ValueError if the bytes are not those of a dump."""
-    body = data[: -_SUM.size]
-    if len(data) > LARGEST_DUMP:
-        raise ValueError(f"{len(data)} bytes are more than a dump has")
-    if not data.startswith(_MAGIC) or _SUM.pack(crc32(body)) != data[-_SUM.size :]:
-        raise ValueError("it is damaged, or of another version")
-    try:
+    body = unsealed(data, _MAGIC, LARGEST_DUMP)
+    with reading():
         return _read(memoryview(body))
-    except (struct.error, IndexError) as error:
-        raise ValueError("it ends too early") from error
 
 
 def _packed(key: bytes, record: RunRecord) -> bytes:

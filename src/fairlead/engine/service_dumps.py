@@ -4,13 +4,12 @@ What cannot be read is refused as a whole.
 """
 
 import struct
-from zlib import crc32
 
+from fairlead.engine.sealed_dumps import SEAL_BYTES, reading, unsealed, with_seal
 from fairlead.engine.service_record import MOST_HOURS, MOST_MISSED, ServiceRecord
 from fairlead.model.service_classes import MOST_CLASSES
 
 _MAGIC = b"fairlead service classes 1\n"
-_SUM = struct.Struct("<I")
 #: How many classes follow; the length of a name and how many hours follow; an hour and its counts.
 _COUNT, _CLASS, _HOUR = struct.Struct("<H"), struct.Struct("<BH"), struct.Struct("<III")
 _DIGEST = 8
@@ -22,7 +21,7 @@ LARGEST_DUMP = (
     + MOST_CLASSES * (_CLASS.size + _LONGEST_NAME + MOST_HOURS * _HOUR.size)
     + _COUNT.size
     + MOST_MISSED * _DIGEST
-    + _SUM.size
+    + SEAL_BYTES
 )
 
 
@@ -37,21 +36,14 @@ def dump(record: ServiceRecord) -> bytes:
             for number, each in hours.items()
         ]
     parts += [_COUNT.pack(len(record.missed)), *record.missed]
-    body = b"".join(parts)
-    return body + _SUM.pack(crc32(body))
+    return with_seal(parts)
 
 
 def load(data: bytes) -> ServiceRecord:
     """Raises ValueError if the bytes are not those of a dump."""
-    body = data[: -_SUM.size]
-    if len(data) > LARGEST_DUMP:
-        raise ValueError(f"{len(data)} bytes are more than a dump has")
-    if not data.startswith(_MAGIC) or _SUM.pack(crc32(body)) != data[-_SUM.size :]:
-        raise ValueError("it is damaged, or of another version")
-    try:
+    body = unsealed(data, _MAGIC, LARGEST_DUMP)
+    with reading():
         return _read(body)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise ValueError("it ends too early") from error
 
 
 def _read(body: bytes) -> ServiceRecord:

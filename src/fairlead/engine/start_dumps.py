@@ -5,13 +5,12 @@ whole.
 """
 
 import struct
-from zlib import crc32
 
 from fairlead.engine.run_record import LARGEST, MOST_TIMES, WIDEST
+from fairlead.engine.sealed_dumps import SEAL_BYTES, reading, unsealed, with_seal
 from fairlead.engine.start_record import CLASSES, MOST_OPEN, OpenForecast, StartRecord
 
 _MAGIC = b"fairlead start forecasts 1\n"
-_SUM = struct.Struct("<I")
 #: A class and how many ratios follow; how many forecasts are open; a unit, a class, its forecast.
 _CLASS, _COUNT, _OPEN = struct.Struct("<3dB"), struct.Struct("<H"), struct.Struct("<8sB4d?")
 LARGEST_DUMP = (
@@ -19,7 +18,7 @@ LARGEST_DUMP = (
     + len(CLASSES) * (_CLASS.size + 4 * MOST_TIMES)
     + _COUNT.size
     + MOST_OPEN * len(CLASSES) * _OPEN.size
-    + _SUM.size
+    + SEAL_BYTES
 )
 
 
@@ -39,21 +38,14 @@ def dump(record: StartRecord, wall_offset_s: float) -> bytes:
     for digest, kind_number, forecast in waiting:
         times = (at_s + wall_offset_s for at_s in _times(forecast))
         parts.append(_OPEN.pack(digest, kind_number, *times, forecast.missed))
-    body = b"".join(parts)
-    return body + _SUM.pack(crc32(body))
+    return with_seal(parts)
 
 
 def load(data: bytes, wall_offset_s: float = 0.0) -> StartRecord:
     """Raises ValueError if the bytes are not those of a dump."""
-    body = data[: -_SUM.size]
-    if len(data) > LARGEST_DUMP:
-        raise ValueError(f"{len(data)} bytes are more than a dump has")
-    if not data.startswith(_MAGIC) or _SUM.pack(crc32(body)) != data[-_SUM.size :]:
-        raise ValueError("it is damaged, or of another version")
-    try:
+    body = unsealed(data, _MAGIC, LARGEST_DUMP)
+    with reading():
         return _read(memoryview(body), wall_offset_s)
-    except (struct.error, IndexError) as error:
-        raise ValueError("it ends too early") from error
 
 
 def _times(forecast: OpenForecast) -> tuple[float, float, float, float]:
