@@ -1,29 +1,27 @@
 """The node's annotation: written when it is not what it should be, and left alone else."""
 
-import asyncio
 from collections.abc import Callable
 
 import msgspec
 import structlog
 
+from fairlead.apps.agent.keeping import LOOK_S, TIMEOUT_S, AgentPublisher, refused_because
 from fairlead.base.node_inventory import KEY, Listing, write
 from fairlead.kube.dialects import inventory
-from fairlead.kube.errors import ReplyLost, Unreachable
-from fairlead.kube.http.reply import UNREADABLE, Reply
+from fairlead.kube.http.reply import UNREADABLE
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.writes.nodelock import MERGE
-from fairlead.kube.writes.pauses import pause_s, spread
 from fairlead.model.errors import FairleadError
 from fairlead.model.nodes import GPU
 
 log = structlog.get_logger(__name__)
 
-#: How often the node is looked at, if nothing changes here: it may have been edited.
-LOOK_S = 60.0
 #: Kubernetes allows 256 KiB for all annotations of an object together.
 LARGEST_BYTES = 128 * 1024
-_LONGEST_PAUSE_S = 30.0
-_TIMEOUT_S = 10.0
+_HINTS = {
+    403: "; grant the agent get and patch of nodes",
+    404: "; does --node name a node of this cluster?",
+}
 
 
 class _Meta(msgspec.Struct):
@@ -48,7 +46,7 @@ def lists_gpus(node: ListedNode) -> bool:
     return (node.status.capacity or {}).get(GPU, "0") != "0"
 
 
-class Publisher:
+class Publisher(AgentPublisher):
     """Keeps the annotation of one node equal to what `current` says.
 
     A merge patch of that one annotation: whatever others write at the same time stays.
@@ -63,51 +61,21 @@ class Publisher:
         look_s: float = LOOK_S,
     ) -> None:
         """`current` may say None: nothing is known yet, and nothing is written."""
-        self._look_s = look_s
+        failing = "inventory cannot be published; retrying"
+        super().__init__(failing, "the node has not been read yet", look_s)
         self._client = client
         self._path = f"/api/v1/nodes/{node}"
         self._current = current
-        self._changed = asyncio.Event()
         #: A device plugin lists whole GPUs on this node.
         self.plugin = False
         #: What the node had when it was first looked at; None if nothing that could be read.
         self.found: Listing | None = None
-        self.problem = "the node has not been read yet"
         self.writes = 0
 
-    def look_again(self) -> None:
-        """Something has changed here: do not wait for the next look."""
-        self._changed.set()
-
-    async def run(self) -> None:
-        failures = 0
-        while True:
-            self._changed.clear()
-            problem = await self.publish()
-            if problem != self.problem and problem:
-                log.warning("inventory cannot be published; retrying", error=problem)
-            self.problem = problem
-            failures = failures + 1 if problem else 0
-            if failures:
-                await asyncio.sleep(pause_s(failures, longest_s=_LONGEST_PAUSE_S, first_s=0.1))
-                continue
-            try:
-                async with asyncio.timeout(spread(self._look_s)):
-                    await self._changed.wait()
-            except TimeoutError:
-                pass
-
-    async def publish(self) -> str:
-        """Empty, or the sentence on why the annotation is not what it should be."""
-        try:
-            return await self._put_right()
-        except (Unreachable, ReplyLost) as error:
-            return str(error)
-
     async def _put_right(self) -> str:
-        reply = await self._client.request("GET", self._path, timeout_s=_TIMEOUT_S)
+        reply = await self._client.request("GET", self._path, timeout_s=TIMEOUT_S)
         if reply.status != 200:
-            return _why(reply, "read")
+            return refused_because("node", reply, "read", _HINTS)
         node = decode_node(reply.body)
         there = (node.metadata.annotations or {}).get(KEY)
         self.plugin = lists_gpus(node)
@@ -126,10 +94,10 @@ class Publisher:
     async def _write(self, text: str, gpus: int) -> str:
         body = msgspec.json.encode({"metadata": {"annotations": {KEY: text}}})
         reply = await self._client.request(
-            "PATCH", self._path, body=body, content_type=MERGE, timeout_s=_TIMEOUT_S
+            "PATCH", self._path, body=body, content_type=MERGE, timeout_s=TIMEOUT_S
         )
         if reply.status >= 300:
-            return _why(reply, "annotated")
+            return refused_because("node", reply, "annotated", _HINTS)
         self.writes += 1
         log.info("inventory published", gpus=gpus, bytes=len(text))
         return ""
@@ -141,11 +109,3 @@ def _readable(text: str) -> Listing | None:
         return msgspec.json.decode(text, type=Listing)
     except (FairleadError, *UNREADABLE):
         return None
-
-
-def _why(reply: Reply, what: str) -> str:
-    hint = {
-        403: "; grant the agent get and patch of nodes",
-        404: "; does --node name a node of this cluster?",
-    }.get(reply.status, "")
-    return f"the node cannot be {what}: {reply.message}{hint}"

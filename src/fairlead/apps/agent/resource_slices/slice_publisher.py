@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from fairlead.apps.agent.keeping import TIMEOUT_S, AgentPublisher, refused_because
 from fairlead.apps.agent.publishing import decode_node, lists_gpus
 from fairlead.apps.agent.resource_slices.slice_plan import (
     FoundSlice,
@@ -16,23 +17,22 @@ from fairlead.apps.agent.resource_slices.slice_plan import (
 )
 from fairlead.base.nvidia_devices import Object
 from fairlead.kube.claims.kinds import SLICES
-from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.mirror.changes import Change
 from fairlead.kube.mirror.reflector import Reflector
-from fairlead.kube.writes.pauses import pause_s, spread
+from fairlead.kube.writes.pauses import spread
 from fairlead.model.device_gpus import NVIDIA
 
 log = structlog.get_logger(__name__)
 
 PATH = f"/apis/{SLICES.group}/v1/{SLICES.plural}"
-#: How often the slices are looked at, if nothing changes.
-LOOK_S = 60.0
-_LONGEST_PAUSE_S = 30.0
 #: After each write: something else that changes the same slices must not make it a race.
 _PAUSE_S = 0.5
-_TIMEOUT_S = 10.0
+_HINTS = {
+    403: "; grant the agent create, delete, list, update and watch of resourceslices",
+    404: "; does this cluster serve resource.k8s.io/v1?",
+}
 _GONE = 404
 _DRIVER = f"the driver {NVIDIA} publishes this node"
 _PLUGIN = "a device plugin serves the GPUs of this node"
@@ -62,18 +62,19 @@ class _Seen(msgspec.Struct):
         return self.metadata.resource_version
 
 
-class SlicePublisher:
+class SlicePublisher(AgentPublisher):
     """`run` it and its `watch` in tasks. Slices of a driver are never changed."""
 
     def __init__(self, client: Client, node: str, *, plugin: bool | None) -> None:
         """`plugin` says whether a device plugin serves the GPUs; None: as the node says."""
+        failing = "ResourceSlices cannot be published"
+        super().__init__(failing, "the ResourceSlices have not been published yet")
         self._client = client
         self._node = node
         self._plugin = plugin
         self._parts: list[Object] | None = None
         #: What the server did not store as it was sent, and why nothing is published therefore.
         self._dropped: tuple[list[Object], str] | None = None
-        self._changed = asyncio.Event()
         self._withdrawn = ""
         #: Whether the last pass sent a write.
         self._has_written = False
@@ -86,48 +87,25 @@ class SlicePublisher:
             kind=SLICES.kind,
             field_selector=self._selector,
         )
-        self.problem = "the ResourceSlices have not been published yet"
 
     def offer(self, parts: list[Object] | None) -> None:
         """What the pool should have now; None: it is not known yet, and nothing is written."""
         if parts != self._parts:
             self._parts = parts
-            self._changed.set()
+            self.look_again()
 
     def _seen(self, _: Change[_Seen]) -> None:
-        self._changed.set()
+        self.look_again()
 
-    async def run(self) -> None:
-        failures = 0
-        while True:
-            self._changed.clear()
-            problem = await self.publish()
-            if problem != self.problem and problem:
-                log.warning("ResourceSlices cannot be published", error=problem)
-            self.problem = problem
-            failures = failures + 1 if problem else 0
-            if self._has_written:
-                await asyncio.sleep(spread(_PAUSE_S))
-            if failures:
-                await asyncio.sleep(pause_s(failures, longest_s=_LONGEST_PAUSE_S, first_s=0.1))
-                continue
-            try:
-                async with asyncio.timeout(spread(LOOK_S)):
-                    await self._changed.wait()
-            except TimeoutError:
-                pass
+    async def _rest(self) -> None:
+        if self._has_written:
+            await asyncio.sleep(spread(_PAUSE_S))
 
-    async def publish(self) -> str:
-        """Empty, or the sentence on why the slices are not what they should be."""
+    async def _put_right(self) -> str:
         self._has_written = False
-        if self._parts is None:
-            return ""
-        try:
-            return await self._put_right(self._parts)
-        except (Unreachable, ReplyLost) as error:
-            return str(error)
+        return "" if self._parts is None else await self._put_parts_right(self._parts)
 
-    async def _put_right(self, parts: list[Object]) -> str:
+    async def _put_parts_right(self, parts: list[Object]) -> str:
         reply = await self._request("GET", f"/api/v1/nodes/{self._node}")
         if reply.status != 200:
             return f"the node cannot be read: {reply.message}"
@@ -200,12 +178,8 @@ class SlicePublisher:
         return why
 
     async def _request(self, method: str, path: str, **options: Any) -> Reply:
-        return await self._client.request(method, path, timeout_s=_TIMEOUT_S, **options)
+        return await self._client.request(method, path, timeout_s=TIMEOUT_S, **options)
 
 
-def _why(reply: Reply, what: str) -> str:
-    hint = {
-        403: "; grant the agent create, delete, list, update and watch of resourceslices",
-        404: "; does this cluster serve resource.k8s.io/v1?",
-    }.get(reply.status, "")
-    return f"the ResourceSlices cannot be {what}: {reply.message}{hint}"
+def _why(reply: Reply, doing: str) -> str:
+    return refused_because("ResourceSlices", reply, doing, _HINTS)
