@@ -41,7 +41,7 @@ def show(target: Target, rng: Random) -> None:
     obj = obj if isinstance(obj, dict) else {}
     obj["metadata"] = {"name": rng.choice("abc"), "uid": "u", "resourceVersion": "7"}
     seen = decode_counted(json.dumps(obj).encode())
-    target.feed(events.CountedSeen(seen.resource))
+    target.feed(events.CountedSeen(seen.described))
     json.dumps(ServedCounted("v1alpha1").body(seen, _STATUS, "now"))
 
 

@@ -47,8 +47,8 @@ def show(target: Target, rng: Random) -> None:
     obj = obj if isinstance(obj, dict) else {}
     obj["metadata"] = {"name": rng.choice("abc"), "uid": "u", "resourceVersion": "7"}
     seen = decode_advance(json.dumps(obj).encode())
-    assert len(seen.reservation.problem) < 2000
-    target.feed(events.AdvanceSeen(seen.reservation))
+    assert len(seen.described.problem) < 2000
+    target.feed(events.AdvanceSeen(seen.described))
     for made in target.engine.tend(now=target._now):
         if isinstance(made, AdvanceStatusChanged):
             json.dumps(ServedAdvance("v1alpha1").body(seen, made.status, "now"))

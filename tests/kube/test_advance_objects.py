@@ -15,7 +15,7 @@ GOOD: dict[str, Any] = {"start": START, "duration": "3h", "gpus": 16, "namespace
 
 
 def decoded(spec: object, status: object = None) -> AdvanceReservation:
-    return seen(spec, status).reservation
+    return seen(spec, status).described
 
 
 def seen(spec: object, status: object = None) -> Any:

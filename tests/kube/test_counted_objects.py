@@ -36,7 +36,7 @@ def test_all_that_a_counted_resource_says_is_read() -> None:
         "namespaces": ["a"], "outside": {"maxAge": "1m", "fallback": 2, "includesPods": True},
     }  # fmt: skip
     status = {"outsideUse": {"used": 3, "time": "1970-01-01T00:01:00Z"}}
-    assert seen(spec, status).resource == CountedResource(
+    assert seen(spec, status).described == CountedResource(
         "r", 5, "W", CountedMode.TREE,
         (
             CountedLayer("hall", 9, base=1),
@@ -72,7 +72,7 @@ def test_all_that_a_counted_resource_says_is_read() -> None:
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_said_in_one_sentence(spec: Any, why: str) -> None:
-    assert why in seen(spec).resource.problem
+    assert why in seen(spec).described.problem
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_makes_no_sense_is_said_in_one_sentence(spec: Any, why: str) -> Non
     ],
 )
 def test_an_outside_use_that_makes_no_sense_is_not_known(status: Any) -> None:
-    assert seen({"total": 1, "outside": {}}, status).resource.measured is None
+    assert seen({"total": 1, "outside": {}}, status).described.measured is None
 
 
 def test_only_what_has_changed_is_written_and_outside_use_stays() -> None:

@@ -1,18 +1,17 @@
 """Advance reservations: reservations.fairlead.dev, and their status."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import msgspec
 
 from fairlead.base.durations import DurationError, length_s
 from fairlead.kube.gangs.api import GangKind
-from fairlead.kube.http.paths import named
 from fairlead.kube.http.reply import UNREADABLE
-from fairlead.kube.queues.api import Json, QueueWire
+from fairlead.kube.own_objects import LONGEST_MESSAGE, OwnObject, ServedOwn, decode_own
+from fairlead.kube.queues.api import Json
 from fairlead.kube.queues.times import text_of_time
 from fairlead.kube.writes.event_objects import shortened
-from fairlead.kube.writes.object_status import ObjectStatusWriter, decoded_status
+from fairlead.kube.writes.object_status import ObjectStatusWriter
 from fairlead.model.advance import AdvanceReservation, AdvanceStatus
 from fairlead.model.errors import FairleadError
 
@@ -31,7 +30,6 @@ _MOST_BY_GPU = 512
 _LONGEST_S = 366 * 86400.0
 #: The year 2200.
 _LATEST_S = 7_258_118_400.0
-_LONGEST_MESSAGE = 500
 
 
 class _Spec(msgspec.Struct, rename="camel", gc=False):
@@ -58,39 +56,20 @@ class _Status(msgspec.Struct, rename="camel", gc=False):
     gpus_by_node: list[_NodeGpus] | None = None
 
 
-_objects = msgspec.json.Decoder(QueueWire)
 _specs = msgspec.json.Decoder(_Spec)
 _statuses = msgspec.json.Decoder(_Status | None)
 
 
-@dataclass(frozen=True, slots=True)
-class AdvanceObject:
-    """The object as it was last seen."""
-
-    name: str
-    uid: str
-    version: str
-    reservation: AdvanceReservation
-    #: As JSON, to be changed in part.
-    status: bytes
-
-    @property
-    def key(self) -> str:
-        return self.name
+AdvanceObject = OwnObject[AdvanceReservation]
 
 
 def decode_advance(raw: bytes | msgspec.Raw) -> AdvanceObject:
     """One that makes no sense has a `problem`; it is not an exception."""
-    wire = _objects.decode(raw)
-    meta, status = wire.metadata, bytes(wire.status)
-    try:
-        found = _reservation(meta.name, _specs.decode(wire.spec), _chosen(status))
-    except FairleadError as error:
-        found = AdvanceReservation(meta.name, problem=str(error)[:_LONGEST_MESSAGE])
-    except UNREADABLE as error:
-        problem = f"its spec cannot be read: {error}"[:_LONGEST_MESSAGE]
-        found = AdvanceReservation(meta.name, problem=problem)
-    return AdvanceObject(meta.name, meta.uid, meta.resource_version, found, status)
+    return decode_own(raw, _read, lambda name, why: AdvanceReservation(name, problem=why))
+
+
+def _read(name: str, spec: msgspec.Raw, status: bytes) -> AdvanceReservation:
+    return _reservation(name, _specs.decode(spec), _chosen(status))
 
 
 def _reservation(name: str, said: _Spec, chosen: _Status) -> AdvanceReservation:
@@ -186,39 +165,23 @@ def _chosen(status: bytes) -> _Status:
     return found or _Status()
 
 
-@dataclass(frozen=True, slots=True)
-class ServedAdvance:
-    """The kind, in the version in which it is read."""
-
-    version: str
-
-    @property
-    def full_name(self) -> str:
-        return ADVANCE.full_name
-
-    def path(self, seen: AdvanceObject) -> str:
-        return named(ADVANCE.path(self.version), seen.name)
-
-    def tail(self, _body: Json) -> str:
-        return "/status"
+class ServedAdvance(ServedOwn[AdvanceReservation, AdvanceStatus]):
+    kind = ADVANCE
 
     def read(self, raw: bytes) -> AdvanceObject:
         return decode_advance(raw)
 
-    def body(self, seen: AdvanceObject, status: AdvanceStatus, _now: str) -> Json | None:
-        before = decoded_status(seen)
-        end_s = seen.reservation.end_s
-        wanted = {
+    def _wanted(self, described: AdvanceReservation, status: AdvanceStatus) -> Json:
+        end_s = described.end_s
+        return {
             "phase": status.phase.value,
             "end": text_of_time(end_s) if end_s else "",
             "nodes": list(status.nodes[:MOST_NODES]),
             "gpus": status.gpus,
             "gpusByNode": [{"node": node, "gpus": gpus} for node, gpus in status.gpus_on] or None,
             "conflictingPods": status.conflicts,
-            "message": shortened(status.message, _LONGEST_MESSAGE),
+            "message": shortened(status.message, LONGEST_MESSAGE),
         }
-        changed = {name: value for name, value in wanted.items() if before.get(name) != value}
-        return {"status": changed} if changed else None
 
 
 class AdvanceStatusWriter(ObjectStatusWriter[AdvanceObject, AdvanceStatus]):

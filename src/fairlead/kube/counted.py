@@ -1,17 +1,16 @@
 """Counted resources: countedresources.fairlead.dev, and their status."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import msgspec
 
 from fairlead.base.durations import DurationError, length_s
 from fairlead.kube.gangs.api import GangKind
-from fairlead.kube.http.paths import named
 from fairlead.kube.http.reply import UNREADABLE
-from fairlead.kube.queues.api import Json, QueueWire
+from fairlead.kube.own_objects import LONGEST_MESSAGE, OwnObject, ServedOwn, decode_own
+from fairlead.kube.queues.api import Json
 from fairlead.kube.writes.event_objects import shortened
-from fairlead.kube.writes.object_status import ObjectStatusWriter, decoded_status
+from fairlead.kube.writes.object_status import ObjectStatusWriter
 from fairlead.model.counted import (
     MOST_COUNTED,
     CountedLayer,
@@ -35,7 +34,6 @@ _MOST_LABELS = 16
 _MOST_VALUES = 1000
 _MOST_NAMES = 1000
 _MOST_MODELS = 32
-_LONGEST_MESSAGE = 500
 _MAX_AGE_S = 600.0
 
 
@@ -74,39 +72,20 @@ class _Status(msgspec.Struct, rename="camel", gc=False):
     outside_use: _OutsideUse | None = None
 
 
-_objects = msgspec.json.Decoder(QueueWire)
 _specs = msgspec.json.Decoder(_Spec)
 _statuses = msgspec.json.Decoder(_Status | None)
 
 
-@dataclass(frozen=True, slots=True)
-class CountedObject:
-    """The object as it was last seen."""
-
-    name: str
-    uid: str
-    version: str
-    resource: CountedResource
-    #: As JSON, to be changed in part.
-    status: bytes
-
-    @property
-    def key(self) -> str:
-        return self.name
+CountedObject = OwnObject[CountedResource]
 
 
 def decode_counted(raw: bytes | msgspec.Raw) -> CountedObject:
     """One that makes no sense has a `problem`; it is not an exception."""
-    wire = _objects.decode(raw)
-    meta, status = wire.metadata, bytes(wire.status)
-    try:
-        found = _resource(meta.name, _specs.decode(wire.spec), _measured(status))
-    except FairleadError as error:
-        found = CountedResource(meta.name, problem=str(error)[:_LONGEST_MESSAGE])
-    except UNREADABLE as error:
-        problem = f"its spec cannot be read: {error}"[:_LONGEST_MESSAGE]
-        found = CountedResource(meta.name, problem=problem)
-    return CountedObject(meta.name, meta.uid, meta.resource_version, found, status)
+    return decode_own(raw, _read, lambda name, why: CountedResource(name, problem=why))
+
+
+def _read(name: str, spec: msgspec.Raw, status: bytes) -> CountedResource:
+    return _resource(name, _specs.decode(spec), _measured(status))
 
 
 def _resource(name: str, said: _Spec, measured: OutsideUse | None) -> CountedResource:
@@ -202,28 +181,14 @@ def _measured(status: bytes) -> OutsideUse | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class ServedCounted:
-    """The kind, in the version in which it is read."""
-
-    version: str
-
-    @property
-    def full_name(self) -> str:
-        return COUNTED_KIND.full_name
-
-    def path(self, seen: CountedObject) -> str:
-        return named(COUNTED_KIND.path(self.version), seen.name)
-
-    def tail(self, _body: Json) -> str:
-        return "/status"
+class ServedCounted(ServedOwn[CountedResource, CountedStatus]):
+    kind = COUNTED_KIND
 
     def read(self, raw: bytes) -> CountedObject:
         return decode_counted(raw)
 
-    def body(self, seen: CountedObject, status: CountedStatus, _now: str) -> Json | None:
-        before = decoded_status(seen)
-        wanted = {
+    def _wanted(self, _described: CountedResource, status: CountedStatus) -> Json:
+        return {
             "used": status.used,
             "free": status.free,
             "outside": status.outside,
@@ -231,10 +196,8 @@ class ServedCounted:
             "layers": [
                 {"name": name, "used": used, "count": count} for name, used, count in status.layers
             ],
-            "message": shortened(status.message, _LONGEST_MESSAGE),
+            "message": shortened(status.message, LONGEST_MESSAGE),
         }
-        changed = {name: value for name, value in wanted.items() if before.get(name) != value}
-        return {"status": changed} if changed else None
 
 
 class CountedStatusWriter(ObjectStatusWriter[CountedObject, CountedStatus]):

@@ -193,7 +193,7 @@ async def _advance_objects(client: Client) -> AsyncIterator[Event]:
         if version:
             with suppress(NotListed):
                 async for seen in list_objects(client, ADVANCE.path(version), decode_advance):
-                    yield AdvanceSeen(seen.reservation)
+                    yield AdvanceSeen(seen.described)
 
 
 async def _counted_objects(client: Client) -> AsyncIterator[Event]:
@@ -203,7 +203,7 @@ async def _counted_objects(client: Client) -> AsyncIterator[Event]:
         if version:
             with suppress(NotListed):
                 async for seen in list_objects(client, COUNTED_KIND.path(version), decode_counted):
-                    yield CountedSeen(seen.resource)
+                    yield CountedSeen(seen.described)
 
 
 async def _claim_objects(client: Client) -> AsyncIterator[Event]:

@@ -15,7 +15,7 @@ class AdvanceWatches(ClusterObjects[AdvanceObject, AdvanceStatus]):
         return ServedAdvance(version)
 
     def _seen(self, found: AdvanceObject) -> events.Event:
-        return events.AdvanceSeen(found.reservation)
+        return events.AdvanceSeen(found.described)
 
     def _unreadable(self, name: str, problem: str) -> events.Event:
         return events.AdvanceSeen(AdvanceReservation(name, problem=problem))

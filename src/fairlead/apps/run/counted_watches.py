@@ -17,7 +17,7 @@ class CountedWatches(ClusterObjects[CountedObject, CountedStatus]):
         return ServedCounted(version)
 
     def _seen(self, found: CountedObject) -> events.Event:
-        return events.CountedSeen(found.resource)
+        return events.CountedSeen(found.described)
 
     def _unreadable(self, name: str, problem: str) -> events.Event:
         return events.CountedSeen(CountedResource(name, problem=problem))
