@@ -1,40 +1,26 @@
 """Slices, device classes, resource claims and taint rules: watched as long as they are served."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
 from typing import cast
 
 import structlog
 
-from fairlead.apps.run.object_watches import ObjectWatches
-from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise
+from fairlead.apps.run.object_watches import FedWatches
+from fairlead.apps.run.served_kinds import KindWatch
 from fairlead.engine import events
 from fairlead.kube.claims.kinds import CLAIM_KINDS, CLAIMS
-from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change, Deleted, Undecodable, Upserted
 from fairlead.model.claims import ClaimObject, ResourceClaim
 
 log = structlog.get_logger(__name__)
 
 
-class ClaimWatches(ObjectWatches):
-    def __init__(
-        self,
-        client: Client,
-        feed: Callable[[events.Event], None],
-        supervise: Supervise,
-        *,
-        is_on: bool = True,
-        every_s: float = EVERY_S,
-    ) -> None:
-        self._feed = feed
-        watches = [
-            KindWatch(
-                kind.plural, kind, decode, self._on_change, partial(self._not_served, kind.plural)
-            )
-            for kind, decode in CLAIM_KINDS.items()
-        ]
-        self._kinds = ServedKinds(client, watches if is_on else (), supervise, every_s=every_s)
+class ClaimWatches(FedWatches):
+    def _watches(self) -> Iterator[KindWatch]:
+        for kind, decode in CLAIM_KINDS.items():
+            not_served = partial(self._not_served, kind.plural)
+            yield KindWatch(kind.plural, kind, decode, self._on_change, not_served)
 
     def get(self, key: str) -> ResourceClaim | None:
         """The claim "namespace/name" as it was last seen."""

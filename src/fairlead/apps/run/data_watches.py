@@ -1,16 +1,15 @@
 """Objects that say where data is, watched while their kinds are served and a goal counts it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import structlog
 
-from fairlead.apps.run.object_watches import ObjectWatches
-from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise
+from fairlead.apps.run.object_watches import FedWatches
+from fairlead.apps.run.served_kinds import KindWatch
 from fairlead.engine import events
 from fairlead.kube.data_objects import DATA_KINDS, DataObject, data_decoder, gone
 from fairlead.kube.gangs.api import GangKind
-from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change, Deleted, Undecodable, Upserted, Vanished
 from fairlead.placement.profile import Profile
 from fairlead.plugins.fetch_time import FetchTime
@@ -24,19 +23,9 @@ def count_data(profiles: Iterable[Profile]) -> bool:
     return any(isinstance(goal, FetchTime) for goal in goals)
 
 
-class DataWatches(ObjectWatches):
-    def __init__(
-        self,
-        client: Client,
-        feed: Callable[[events.Event], None],
-        supervise: Supervise,
-        *,
-        is_on: bool = True,
-        every_s: float = EVERY_S,
-    ) -> None:
-        self._feed = feed
-        watches = [self._watch(kind) for kind in DATA_KINDS] if is_on else []
-        self._kinds = ServedKinds(client, watches, supervise, every_s=every_s)
+class DataWatches(FedWatches):
+    def _watches(self) -> Iterator[KindWatch]:
+        return map(self._watch, DATA_KINDS)
 
     def _watch(self, kind: GangKind) -> KindWatch:
         return KindWatch(

@@ -1,6 +1,6 @@
 """What the watches of objects have in common whose kinds come and go."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
@@ -54,6 +54,26 @@ class ObjectWatches:
                 yield
 
 
+class FedWatches(ObjectWatches):
+    """Those whose objects become events; subclasses say which kinds, and what events."""
+
+    def __init__(
+        self,
+        client: Client,
+        feed: Callable[[events.Event], None],
+        supervise: Supervise,
+        *,
+        is_on: bool = True,
+        every_s: float = EVERY_S,
+    ) -> None:
+        self._feed = feed
+        watches = list(self._watches()) if is_on else []
+        self._kinds = ServedKinds(client, watches, supervise, every_s=every_s)
+
+    def _watches(self) -> Iterable[KindWatch]:
+        raise NotImplementedError
+
+
 def is_forbidden(served: WatchedKind) -> bool:
     """Whether the objects were never listed, because we may not."""
     return served.reflector.problem == _FORBIDDEN and not served.reflector.synced
@@ -70,7 +90,7 @@ Seen = TypeVar("Seen", bound=NamedObject)
 Written = TypeVar("Written")
 
 
-class ClusterObjects(ObjectWatches, Generic[Seen, Written]):
+class ClusterObjects(FedWatches, Generic[Seen, Written]):
     """One kind of objects without a namespace, and their status; subclasses make the events."""
 
     def __init__(
@@ -83,10 +103,11 @@ class ClusterObjects(ObjectWatches, Generic[Seen, Written]):
         is_on: bool = True,
         every_s: float = EVERY_S,
     ) -> None:
-        self._feed = feed
+        super().__init__(client, feed, supervise, is_on=is_on, every_s=every_s)
         self.writer = writer
-        watches = [self._watch()] if is_on else []
-        self._kinds = ServedKinds(client, watches, supervise, every_s=every_s)
+
+    def _watches(self) -> Iterable[KindWatch]:
+        return [self._watch()]
 
     def _watch(self) -> KindWatch:
         raise NotImplementedError
