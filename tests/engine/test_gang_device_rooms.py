@@ -9,6 +9,7 @@ from test_device_rooms import an_engine, freed, gone, run, said, show, victims
 from builders import decide, see
 from claim_objects import a_claim, a_claim_user, a_claiming_pod, an_allocation
 from fairlead.apps.explain.device_evictions import devices_answer
+from fairlead.engine import gang_rooms
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import EvictionEnded
 from fairlead.engine.instructions import Evict, Instruction, Prepare
@@ -149,3 +150,11 @@ def test_explain_names_the_pods() -> None:
     found = devices_answer({"state": "unschedulable"}, engine, pod, 0.0, pods=True)
     assert found["devices"]["pods"] == [f"default/{name}" for name in
                                         ("n1-0", "n1-1", "n2-0", "n2-1")]  # fmt: skip
+
+
+def test_gangs_that_are_too_large_evict_nothing_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gang_rooms, "MOST_CLAIMING", 1)
+    engine, _ = full("n1")
+    made = ask(engine, 2)
+    assert victims(made) == []
+    assert "pods with resource claims evict no others" in said(made)

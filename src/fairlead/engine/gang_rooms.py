@@ -55,11 +55,15 @@ MOST_PODS = 1000
 #: The same for gangs with more different requests.
 MOST_REQUESTS = 64
 
+#: The same for gangs with claims: devices are searched for each of their pods.
+MOST_CLAIMING = 100
+
 NEVER = "the preemptionPolicy of a pod is Never"
 GROUP_NEVER = "the preemptionPolicy of its group is Never"
 TOO_LARGE = f"gangs of more than {MOST_PODS} pods evict no others"
 TOO_MANY_GROUPS = "gangs with so many groups that have topology rules evict no others"
 TOO_MANY_REQUESTS = f"gangs with more than {MOST_REQUESTS} different requests evict no others"
+TOO_MANY_CLAIMING = f"gangs of more than {MOST_CLAIMING} pods with resource claims evict no others"
 NO_VICTIMS = "there is no pod that may be evicted for it"
 PAUSED = "room was made for it before, in vain; it waits before that is tried again"
 
@@ -271,6 +275,8 @@ class GangRooms:
             return NEVER
         if len(gang.pods) > MOST_PODS:
             return TOO_LARGE
+        if len(gang.pods) > MOST_CLAIMING and self.evicts_for_devices(gang):
+            return TOO_MANY_CLAIMING
         if len({id(pod.request) for pod in gang.pods}) > MOST_REQUESTS:
             requests = {self._placements[pod.scheduler].settled_request(pod) for pod in gang.pods}
             if len(requests) > MOST_REQUESTS:

@@ -28,6 +28,9 @@ from fairlead.placement.disruption_units import NO_COST, Cost, DisruptionUnit, D
 #: In place of a resource: thousandths of GPUs, for requests that no resource counts.
 _MILLI = ""
 
+#: What it costs to look at the claims of a pod (see `Work.spent`).
+_WORK_OF_CLAIMS = 10
+
 AmountVector = npt.NDArray[np.int64]
 
 #: What a row costs, and which units that are.
@@ -74,6 +77,8 @@ class FreeAmounts:
         self.names = tuple(sorted(names & {*cluster.columns.resource_index, _MILLI}))
         #: What claims need comes after the resources.
         self._devices = list({each.kind: each for kind in kinds for each in kind.devices}.values())
+        #: Devices that the claims of a pod free, by its uid.
+        self._freed: dict[str, list[int]] = {}
         self.needs = [self._needed_by(kind) for kind in kinds]
         nodes = cluster.nodes
         amounts = [nodes.free_gpus()[0] if n == _MILLI else nodes.free(n) for n in self.names]
@@ -112,13 +117,21 @@ class FreeAmounts:
             amounts[_MILLI] = WHOLE * amounts.get(GPU, 0)
             if held.grant:
                 amounts[_MILLI] = sum(WHOLE if u.whole else u.milli for u in held.grant.uses)
-        return (*(amounts.get(name, 0) for name in self.names), *self._devices_of(held))
+        found = tuple(amounts.get(name, 0) for name in self.names)
+        return (*found, *self._devices_of(held)) if self._devices else found
 
     def _devices_of(self, held: Holding) -> list[int]:
         """Devices of claims that no other pod uses."""
+        found = self._freed.get(held.pod.uid)
+        if found is None:
+            found = self._freed[held.pod.uid] = self._counted(held)
+        return found
+
+    def _counted(self, held: Holding) -> list[int]:
         if self._frees_for is None:
             return [0] * len(self._devices)
-        freed = freed_by((held.pod,), self._cluster, self._frees_for) if self._devices else ()
+        self._cluster.work.terms += _WORK_OF_CLAIMS
+        freed = freed_by((held.pod,), self._cluster, self._frees_for)
         claims = (each.allocation for each in freed)
         keys = [device.key for each in claims if each is not None for device in each.devices]
         return [sum(map(devices.serves, keys)) for devices in self._devices]
