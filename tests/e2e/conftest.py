@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from charts import Helm
+from dra_objects import DraObjects
 from fairlead.sim.controlplane import ChildProcess, ControlPlane
 from fairleads import Pods, Running, fairlead
 
@@ -33,6 +34,23 @@ def namespace(control_plane: ControlPlane, request: pytest.FixtureRequest) -> It
 def pods(control_plane: ControlPlane, namespace: str) -> Pods:
     """Pods in the fresh namespace."""
     return Pods(control_plane, namespace)
+
+
+@pytest.fixture(scope="module")
+def claims_controller(control_plane: ControlPlane) -> Iterator[None]:
+    """It makes claims from templates, and frees those whose pods are gone."""
+    with control_plane.start_controller_manager(["resourceclaim-controller"]):
+        yield
+
+
+@pytest.fixture
+def dra(
+    control_plane: ControlPlane, namespace: str, claims_controller: None
+) -> Iterator[DraObjects]:
+    """Slices, classes and claims; they go after the test."""
+    made = DraObjects(control_plane, namespace)
+    yield made
+    made.remove_all()
 
 
 @pytest.fixture

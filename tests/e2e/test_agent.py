@@ -15,11 +15,12 @@ from fairlead.apps.agent.publishing import Publisher
 from fairlead.base.node_inventory import GpuEntry, Listing
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
-from fairlead.sim.controlplane import ControlPlane, served
+from fairlead.sim.controlplane import ControlPlane
 from fairlead.sim.nvml import FakeProcess, Fault, FileStore, machine_of
 from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead
 from kubelet_socket import kubelet
 from scene import wait_for
+from user_rights import granted
 
 pytestmark = pytest.mark.server
 
@@ -37,22 +38,9 @@ RULES = [
 
 @pytest.fixture
 def rights(control_plane: ControlPlane) -> Iterator[Path]:
-    """A kubeconfig of somebody who may do no more than he needs."""
-    role = {"kind": "ClusterRole", "metadata": {"name": WHO}, "rules": RULES}
-    binding = {
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": WHO},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": WHO},
-        "subjects": [{"kind": "User", "name": WHO, "apiGroup": "rbac.authorization.k8s.io"}],
-    }
-    paths = [served.create(control_plane, one) for one in (role, binding)]
-    served.wait_allowed(control_plane, WHO, "watch", "pods")
-    yield control_plane.kubeconfig_for(WHO)
-    for path in reversed(paths):
-        control_plane.api("DELETE", path)
-    served.until(
-        lambda: not served.allowed(control_plane, WHO, "watch", "pods"), "the rights are forgotten"
-    )
+    """A kubeconfig with no more rights than the agent needs."""
+    with granted(control_plane, WHO, RULES) as access:
+        yield access
 
 
 class Machine:

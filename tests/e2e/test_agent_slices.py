@@ -15,10 +15,11 @@ from fairlead.claims.usage import DeviceUsage
 from fairlead.kube.claims.slices import decode_slice
 from fairlead.model.claims import DeviceNeed, DeviceRequest, ResourceClaim
 from fairlead.model.devices import DeviceClass
-from fairlead.sim.controlplane import ControlPlane, served
+from fairlead.sim.controlplane import ControlPlane
 from fairlead.sim.nvml import machine_of
 from fairleads import eventually
 from test_agent import RULES, Machine
+from user_rights import granted
 
 pytestmark = pytest.mark.server
 
@@ -34,18 +35,8 @@ SLICE_RULE = {
 
 @pytest.fixture
 def rights(control_plane: ControlPlane) -> Iterator[Path]:
-    role = {"kind": "ClusterRole", "metadata": {"name": WHO}, "rules": [*RULES, SLICE_RULE]}
-    binding = {
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": WHO},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": WHO},
-        "subjects": [{"kind": "User", "name": WHO, "apiGroup": "rbac.authorization.k8s.io"}],
-    }
-    paths = [served.create(control_plane, one) for one in (role, binding)]
-    served.wait_allowed(control_plane, WHO, "watch", "pods")
-    yield control_plane.kubeconfig_for(WHO)
-    for path in reversed(paths):
-        control_plane.api("DELETE", path)
+    with granted(control_plane, WHO, [*RULES, SLICE_RULE]) as access:
+        yield access
 
 
 class Node:

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,19 +31,6 @@ from fairleads import FAIRLEAD, PATIENCE_S, Pods, Running, eventually, fairlead
 pytestmark = pytest.mark.server
 
 CreateNodes = Callable[..., list[str]]
-
-
-@pytest.fixture(scope="module")
-def controllers(control_plane: ControlPlane) -> Iterator[None]:
-    with control_plane.start_controller_manager(["resourceclaim-controller"]):
-        yield
-
-
-@pytest.fixture
-def dra(control_plane: ControlPlane, namespace: str, controllers: None) -> Iterator[DraObjects]:
-    made = DraObjects(control_plane, namespace)
-    yield made
-    made.remove_all()
 
 
 @pytest.fixture

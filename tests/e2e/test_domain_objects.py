@@ -22,14 +22,12 @@ VERSION = "v1beta1"
 KIND = GangKind(COMPUTE_DOMAINS.group, (VERSION,), COMPUTE_DOMAINS.plural, COMPUTE_DOMAINS.kind, "")
 
 
-@pytest.fixture
-def dra(control_plane: ControlPlane, namespace: str) -> Iterator[DraObjects]:
-    with control_plane.start_controller_manager(["resourceclaim-controller"]):
-        made = DraObjects(control_plane, namespace)
-        install_kind(control_plane, KIND)
-        yield made
-        made.remove_all()
-        uninstall_kind(control_plane, KIND)
+@pytest.fixture(autouse=True)
+def definition(control_plane: ControlPlane) -> Iterator[None]:
+    """NVIDIA's driver is installed."""
+    install_kind(control_plane, KIND)
+    yield
+    uninstall_kind(control_plane, KIND)
 
 
 def a_domain(dra: DraObjects, nodes: int) -> Object:

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -17,19 +17,6 @@ pytestmark = pytest.mark.server
 
 CreateNodes = Callable[..., list[str]]
 RESOURCE = "example.com/gpu-of-tests"
-
-
-@pytest.fixture(scope="module")
-def controllers(control_plane: ControlPlane) -> Iterator[None]:
-    with control_plane.start_controller_manager(["resourceclaim-controller"]):
-        yield
-
-
-@pytest.fixture
-def dra(control_plane: ControlPlane, namespace: str, controllers: None) -> Iterator[DraObjects]:
-    made = DraObjects(control_plane, namespace)
-    yield made
-    made.remove_all()
 
 
 @pytest.fixture

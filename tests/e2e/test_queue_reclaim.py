@@ -45,18 +45,15 @@ def test_a_queue_gets_its_share_back_and_no_more(
 
 
 def test_a_queue_gets_devices_of_claims_back_for_a_gang(
-    control_plane: ControlPlane, create_nodes, pods: Pods, tmp_path: Path
+    control_plane: ControlPlane, create_nodes, pods: Pods, dra: DraObjects, tmp_path: Path
 ) -> None:
     (node,) = create_nodes(["reclaims-devices"])
-    dra, asking = DraObjects(control_plane, pods.namespace), uses("gpu", template=True)
+    asking = uses("gpu", template=True)
     gpus = [device(f"gpu-{at}", attributes={"type": {"string": "gpu"}, "uuid": {
         "string": f"GPU-{at}-of-{node}"}}) for at in range(4)]  # fmt: skip
     config = tmp_path / "fairlead.yaml"
     config.write_text("profiles: [{schedulerName: gpu-scheduler, claims: {preempts: true}}]")
-    with (
-        control_plane.start_controller_manager(["resourceclaim-controller"]),
-        queue_crds.installed(control_plane),
-    ):
+    with queue_crds.installed(control_plane):
         dra.a_slice(node, gpus, driver=NVIDIA)
         dra.a_class(dra.namespace, f"device.driver == '{NVIDIA}'")
         dra.a_template("gpu", claim_spec(exactly(dra.namespace)))
@@ -78,7 +75,6 @@ def test_a_queue_gets_devices_of_claims_back_for_a_gang(
                 pods.delete(name)
             assert pods.wait_bound(*blue) == dict.fromkeys(blue, node)
             assert sum(bool(pods.get(name)) for name in red) == 2, "red keeps its share"
-    dra.remove_all()
 
 
 def test_victims_that_end_slowly_are_evicted_once_and_their_room_is_held(
