@@ -8,7 +8,7 @@ from test_device_rooms import an_engine, ask, freed, gone, run, show, victims
 from test_gang_device_rooms import ask as ask_for_gang
 from test_gang_device_rooms import full, prepared
 
-from builders import decide, see
+from builders import a_pod, decide, see
 from claim_objects import a_claim, a_claiming_pod, a_slice
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
@@ -166,6 +166,20 @@ def test_explain_says_that_devices_are_kept() -> None:
     assert placement is not None
     told = explain(placement, engine.cluster, pod)
     assert "1 in use, 1 kept for another pod" in str(told)
+
+
+@pytest.mark.parametrize("preempts", [True, False])
+def test_a_gang_that_evicts_for_cpus_keeps_the_devices_that_are_free(preempts: bool) -> None:
+    engine = an_engine("n1", preempts=preempts)
+    busy = replace(a_pod("busy", cpu=60_000), node="n1")
+    see(engine, busy)
+    made = ask_for_gang(engine, 2, cpu=16_000)
+    assert victims(made) == ["busy"]
+    claims(engine, "thief", priority=10)
+    assert not prepared(decide(engine, now=0.1))
+    evicted(engine, made, busy, now=1.0)
+    got = {**prepared(decide(engine, now=1.1)), **prepared(decide(engine, now=60.0))}
+    assert got == {"m0": "n1", "m1": "n1"}
 
 
 def test_a_gang_that_is_placed_in_part_keeps_nothing() -> None:

@@ -97,7 +97,7 @@ class HeldRoom:
             hold.victims.discard(uid)
             if not hold.victims:
                 hold.until_s = now + HELD_S
-                if hold.claims:
+                if key in self._cluster.claims.kept:  # to others they are in use: nothing wakes it
                     self._has_devices(key, now)
 
     def is_whole(self, hold: Hold, pending: Iterable[str]) -> bool:
