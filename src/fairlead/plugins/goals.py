@@ -24,11 +24,27 @@ from fairlead.plugins.api import (
     pod_fields_of,
     pod_keys_of,
 )
+from fairlead.plugins.node_share import OfNodeShare, share_of_node
 
 #: How far nodes of one level stay below those of the next.
 _NEARLY = 0.99
 #: GPUs of a node with which a part of a GPU is compared, as it is counted.
 _GPUS = 8
+
+
+class NodeShare:
+    """Counts goals; the part of each node that the pod takes is computed for all of them once."""
+
+    def __init__(self, request: PodRequest, nodes: Nodes) -> None:
+        self._request, self._nodes = request, nodes
+        self._share: NodeScores | None = None
+
+    def count(self, goal: Goal) -> NodeScores:
+        if not isinstance(goal, OfNodeShare):
+            return goal.count(self._request, self._nodes)
+        if self._share is None:
+            self._share = share_of_node(self._request, self._nodes)
+        return goal.count_share(self._share, self._nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +64,15 @@ class GoalLevel:
         """Of the sum: that of its goal, or money."""
         return self.goals[0][0].unit if len(self.goals) == 1 else GoalUnit.MONEY
 
-    def total(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+    def total(
+        self, request: PodRequest, nodes: Nodes, taken: NodeShare | None = None
+    ) -> NodeScores:
+        taken = taken or NodeShare(request, nodes)
         if len(self.goals) == 1:
-            return self.goals[0][0].count(request, nodes)
+            return taken.count(self.goals[0][0])
         total = np.zeros(len(nodes))
         for goal, rate in self.goals:
-            total += rate * goal.count(request, nodes)
+            total += rate * taken.count(goal)
         return total
 
     @property
@@ -94,10 +113,11 @@ class Goals:
         scores, alive = np.zeros(len(nodes)), left
         step = HIGHEST_SCORE / max(1, len(self.levels))
         each = _GPUS if request.gpu_request is not None else 1
+        taken = NodeShare(request, nodes)
         for number, level in enumerate(self.levels):
             for _ in level.goals:
                 nodes.work.ask(len(nodes) * each)
-            total = level.total(request, nodes)
+            total = level.total(request, nodes, taken)
             among = total[alive]
             limit = level.limit(float(among.min()))
             out = alive & (total > limit)

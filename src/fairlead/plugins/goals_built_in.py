@@ -14,28 +14,14 @@ from fairlead.model.goals import GoalUnit
 from fairlead.model.gpus import WHOLE
 from fairlead.model.node_figures import Figure
 from fairlead.model.pods import PodRequest
-from fairlead.model.quantities import CPU, MEMORY
+from fairlead.model.quantities import CPU
 from fairlead.plugins.api import Goal
 from fairlead.plugins.fetch_time import FetchTime
-from fairlead.plugins.gaps import asked_gpus, gpu_count, parts
+from fairlead.plugins.gaps import gpu_count
+from fairlead.plugins.node_share import OfNodeShare
 
 _TAKEN = Aspect.ALLOCATABLE | Aspect.DEVICES
 _W_PER_KW = 1000.0
-
-
-def share_of_node(request: PodRequest, nodes: Nodes) -> NodeScores:
-    """The part of each node that the pod takes: the largest of GPUs, cpu and memory; 0 to 1."""
-    share = np.zeros(len(nodes))
-    for resource in (CPU, MEMORY):
-        amount = request.amount(resource)
-        if amount:
-            share = np.maximum(share, amount / np.maximum(nodes.allocatable(resource), 1))
-    ask = asked_gpus(request)
-    if ask is not None:
-        each = parts(ask, nodes).max(axis=1) if ask.by_memory else ask.milli
-        taken = ask.gpus * (WHOLE if ask.whole else each)
-        share = np.maximum(share, taken / np.maximum(gpu_count(nodes) * WHOLE, 1))
-    return np.minimum(share, 1.0)
 
 
 def _unused(nodes: Nodes, below: float) -> NodeMask:
@@ -47,19 +33,19 @@ def _unused(nodes: Nodes, below: float) -> NodeMask:
 
 
 @dataclass(frozen=True, slots=True)
-class PodCost:
+class PodCost(OfNodeShare):
     """The part of the node's price that the pod takes."""
 
     name: ClassVar[str] = "Cost"
     unit: ClassVar[GoalUnit] = GoalUnit.MONEY
     reads: ClassVar[Aspect] = _TAKEN | Aspect.FIGURES
 
-    def count(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        return nodes.figure(Figure.PRICE) * share_of_node(request, nodes)
+    def count_share(self, share: NodeScores, nodes: Nodes) -> NodeScores:
+        return nodes.figure(Figure.PRICE) * share
 
 
 @dataclass(frozen=True, slots=True)
-class UnusedCost:
+class UnusedCost(OfNodeShare):
     """The rest of the price of a node that no other pod uses, and that could be removed."""
 
     #: A node without GPUs is unused if less than this part of its cpu is requested.
@@ -69,8 +55,8 @@ class UnusedCost:
     unit: ClassVar[GoalUnit] = GoalUnit.MONEY
     reads: ClassVar[Aspect] = _TAKEN | Aspect.FIGURES | Aspect.USAGE
 
-    def count(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        rest = nodes.figure(Figure.PRICE) * (1.0 - share_of_node(request, nodes))
+    def count_share(self, share: NodeScores, nodes: Nodes) -> NodeScores:
+        rest = nodes.figure(Figure.PRICE) * (1.0 - share)
         return np.where(_unused(nodes, self.unused_below), rest, 0.0)
 
 
@@ -89,19 +75,19 @@ class LostTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Watts:
+class Watts(OfNodeShare):
     """The part of the node's power that the pod takes."""
 
     name: ClassVar[str] = "Watts"
     unit: ClassVar[GoalUnit] = GoalUnit.POWER
     reads: ClassVar[Aspect] = _TAKEN | Aspect.FIGURES
 
-    def count(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        return nodes.figure(Figure.WATTS) * share_of_node(request, nodes)
+    def count_share(self, share: NodeScores, nodes: Nodes) -> NodeScores:
+        return nodes.figure(Figure.WATTS) * share
 
 
 @dataclass(frozen=True, slots=True)
-class UnusedWatts:
+class UnusedWatts(OfNodeShare):
     """The rest of the power of a node that no other pod uses: what it draws for being awake."""
 
     #: The part of the node's power that it draws without pods.
@@ -116,13 +102,13 @@ class UnusedWatts:
         if not 0 <= self.idle <= 1:
             raise ConfigError(f"idle is {self.idle}; write a part of the node's power, 0 to 1")
 
-    def count(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        rest = nodes.figure(Figure.WATTS) * (1.0 - share_of_node(request, nodes)) * self.idle
+    def count_share(self, share: NodeScores, nodes: Nodes) -> NodeScores:
+        rest = nodes.figure(Figure.WATTS) * (1.0 - share) * self.idle
         return np.where(_unused(nodes, self.unused_below), rest, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Carbon:
+class Carbon(OfNodeShare):
     """What generating that power emits, where the node is."""
 
     #: Power of the whole site for each watt of its nodes.
@@ -131,8 +117,8 @@ class Carbon:
     unit: ClassVar[GoalUnit] = GoalUnit.CARBON
     reads: ClassVar[Aspect] = _TAKEN | Aspect.FIGURES
 
-    def count(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        kilowatts = nodes.figure(Figure.WATTS) * share_of_node(request, nodes) / _W_PER_KW
+    def count_share(self, share: NodeScores, nodes: Nodes) -> NodeScores:
+        kilowatts = nodes.figure(Figure.WATTS) * share / _W_PER_KW
         return kilowatts * nodes.figure(Figure.CARBON) * self.pue
 
 
