@@ -65,16 +65,21 @@ class Peers:
         etc: Path | None = None,
         *,
         kubeconfig_variable: bool = False,
+        env: Mapping[str, str] | None = None,
     ) -> ChildProcess:
         """The program with the flags, to be entered and left; it sees `etc` as /etc.
 
-        With `kubeconfig_variable` it finds its kubeconfig in the environment.
+        With `kubeconfig_variable` it finds its kubeconfig in the environment, beside `env`.
         """
         self.define(name)
         kubeconfig = self._plane.kubeconfig_for()
         command = [str(self._program(name)), *flags(kubeconfig)]
-        if kubeconfig_variable:
-            command = [shutil.which("env") or "env", f"KUBECONFIG={kubeconfig}", *command]
+        variables = dict(env or {}) | (
+            {"KUBECONFIG": str(kubeconfig)} if kubeconfig_variable else {}
+        )
+        if variables:
+            said = [f"{key}={value}" for key, value in variables.items()]
+            command = [shutil.which("env") or "env", *said, *command]
         if etc is not None:
             command = [*_unshared(), 'mount --bind "$0" /etc && exec "$@"', str(etc), *command]
         return ChildProcess(name, command, self._plane.logs / f"{name}.log")
