@@ -8,11 +8,14 @@ these pods fits on another node. Both read requests, not annotations.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fairlead.model.quantities import amount
 from fairlead.sim.controlplane import ControlPlane
 
+Json = dict[str, Any]
 UNSCHEDULABLE = "Unschedulable"
 GPU = "nvidia.com/gpu"
 
@@ -81,3 +84,60 @@ def gpu_utilisation(plane: ControlPlane, node: str) -> float:
         for container in pod["spec"]["containers"]
     )
     return sum(requested) / has
+
+
+# -- what an autoscaler would do -------------------------------------------------------------------
+
+
+def added_for(plane: ControlPlane, pod: Json, templates: Sequence[Json]) -> list[str]:
+    """The templates that a node would be added of for this pod; none: nothing is added.
+
+    Both autoscalers first look for room on the nodes that are there.
+    """
+    if not _revision(pod).buys or any(_has_room(plane, node, pod) for node in _nodes(plane)):
+        return []
+    return [each["metadata"]["name"] for each in templates if _fits(each, [], pod)]
+
+
+def is_removable(plane: ControlPlane, name: str) -> bool:
+    """Whether each pod of an unneeded node fits on another one, by its requests."""
+    others = [node for node in _nodes(plane) if node["metadata"]["name"] != name]
+    moved = [each for each in _pods_on(plane, name) if _requests(each)]
+    return all(any(_has_room(plane, node, pod) for node in others) for pod in moved)
+
+
+def _has_room(plane: ControlPlane, node: Json, pod: Json) -> bool:
+    return _fits(node, _pods_on(plane, node["metadata"]["name"]), pod)
+
+
+def _fits(node: Json, there: Sequence[Json], pod: Json) -> bool:
+    """As kube-scheduler's filters that read requests, selectors and taints."""
+    labels = node["metadata"].get("labels", {}).items()
+    if not pod["spec"].get("nodeSelector", {}).items() <= labels or _is_tainted(node):
+        return False
+    free = {key: amount(key, text) for key, text in node["status"]["allocatable"].items()}
+    for other in there:
+        for key, used in _requests(other).items():
+            free[key] = free.get(key, 0) - used
+    return all(free.get(key, 0) >= need for key, need in _requests(pod).items())
+
+
+def _is_tainted(node: Json) -> bool:
+    taints = node.get("spec", {}).get("taints", [])
+    return any(each["effect"] in ("NoSchedule", "NoExecute") for each in taints)
+
+
+def _requests(pod: Json) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for container in pod["spec"]["containers"]:
+        for key, text in container.get("resources", {}).get("requests", {}).items():
+            found[key] = found.get(key, 0) + amount(key, text)
+    return found
+
+
+def _nodes(plane: ControlPlane) -> list[Json]:
+    return list(plane.api("GET", "/api/v1/nodes")[1]["items"])
+
+
+def _pods_on(plane: ControlPlane, node: str) -> list[Json]:
+    return list(plane.api("GET", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{node}")[1]["items"])

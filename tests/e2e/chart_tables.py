@@ -98,6 +98,7 @@ SHOWN: list[tuple[str, Any, str, str, Any]] = [
     ),
     ("webhook.replicaCount", 5, WEBHOOK, "spec.replicas", 5),
     ("webhook.failurePolicy", "Ignore", CONFIGURATIONS[1], "webhooks.0.failurePolicy", "Ignore"),
+    ("webhook.gpuResources", "all", WEBHOOK, f"{CONTAINER}.args.5", "--gpu-resources=all"),
     ("webhook.clientCA", "ca", WEBHOOK, f"{POD}.volumes.1.configMap.name", "ca"),
     ("webhook.caBundle", "YQ==", CONFIGURATIONS[0], "webhooks.0.clientConfig.caBundle", "YQ=="),
     (
@@ -178,6 +179,7 @@ SHOWN_OF_AGENT: list[tuple[str, Any, str, str, Any]] = [
         "--pod-resources=/var/lib/kubelet/pod-resources/kubelet.sock",
     ),
     ("agent.resourceSlices", "mig", AGENT, f"{CONTAINER}.args.3", "--resource-slices=mig"),
+    ("agent.gpuResources", "parts", AGENT, f"{CONTAINER}.args.3", "--gpu-resources=parts"),
     ("agent.nodeSelector", {"a": "b"}, AGENT, f"{POD}.nodeSelector.a", "b"),
     ("agent.tolerations", [{"key": "k"}], AGENT, f"{POD}.tolerations", [{"key": "k"}]),
     ("agent.affinity", {"nodeAffinity": {}}, AGENT, f"{POD}.affinity", {"nodeAffinity": {}}),

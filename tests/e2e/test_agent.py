@@ -31,6 +31,7 @@ CONTAINER = "5f" * 32
 #: All that the agent may do.
 RULES = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
+    {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
 ]
@@ -417,3 +418,30 @@ async def test_a_list_that_is_too_long_is_not_sent(machine: Machine, rights: Pat
         assert machine.listed() == {}
     finally:
         await client.close()
+
+
+def test_the_node_offers_parts_of_gpus_and_then_loses_its_taint(machine: Machine) -> None:
+    milli, mib, gpu = "fairlead.dev/gpu-milli", "fairlead.dev/gpu-mib", "nvidia.com/gpu"
+    ours = {"key": "fairlead.dev/agent-not-ready", "effect": "NoSchedule"}
+    other = {"key": "example.com/other", "effect": "NoSchedule"}
+    path, merge = f"/api/v1/nodes/{machine.node}", "application/merge-patch+json"
+    said = {"spec": {"taints": [other, ours]}}
+    assert machine.plane.api("PATCH", path, said, content_type=merge)[0] == 200
+
+    def offered(field: str = "allocatable") -> tuple[str | None, ...]:
+        found = machine.read()["status"][field]
+        return found.get(milli), found.get(mib), found.get(gpu)
+
+    with machine.agent("--gpu-resources", "all") as agent:
+        eventually(lambda: machine.read()["spec"]["taints"] == [other])
+        assert offered() == offered("capacity") == ("2k", str(2 * 143771), "2")
+        assert machine.listed().get("plugin") is None, "the agent itself offers whole GPUs"
+        with machine.driver.open() as driver:
+            driver.gpus.pop(1)
+        eventually(lambda: offered()[0] == "1k", what="a lost GPU is not offered")
+        assert agent.get("/readyz") == (200, "ok")
+        writes = [each for each in agent.records if each["event"] == "resources published"]
+        assert len(writes) == 2
+    with machine.agent("--gpu-resources", "withdraw"):
+        eventually(lambda: offered()[:2] == (None, None), what="it is withdrawn")
+    assert machine.read()["status"]["allocatable"]["cpu"] == "8"

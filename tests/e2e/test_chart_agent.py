@@ -21,7 +21,7 @@ from test_chart_values import at, by_name
 Start = Callable[..., ControlPlane]
 ACCOUNT = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/fairlead-agent"
 JSON, MERGE = "application/json", "application/merge-patch+json"
-KEY = "fairlead.dev/inventory"
+KEY, MILLI = "fairlead.dev/inventory", "fairlead.dev/gpu-milli"
 POD = "spec.template.spec"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 
@@ -52,7 +52,8 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
 ) -> None:
     audited = Audited(new_control_plane, tmp_path)
     plane, release = audited.plane, Release(charts, audited.plane)
-    release.install({"agent": {"enabled": True, "resourceSlices": "whole"}})
+    values = {"enabled": True, "resourceSlices": "whole", "gpuResources": "parts"}
+    release.install({"agent": values})
     wait_for_rights(plane, "agent")
     plane.create_nodes(["gpu-1"])
     access = write_kubeconfig(
@@ -74,6 +75,7 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
         plane, *command[1:], *options, program="agent", kubeconfig=access, env=env
     ):  # fmt: skip
         eventually(lambda: KEY in _node(plane, "gpu-1")["metadata"].get("annotations", {}))
+        eventually(lambda: MILLI in _node(plane, "gpu-1")["status"]["capacity"])
         eventually(lambda: plane.api("GET", "/apis/events.k8s.io/v1/events")[1]["items"])
         (slice_,) = eventually(lambda: plane.api("GET", SLICES)[1]["items"])
         with machine.open() as driver:
@@ -169,9 +171,15 @@ def test_it_may_say_what_gpus_its_own_node_has(guarded: ControlPlane, agent: Syn
         ("PATCH", _path("gpu-1"), {"metadata": {"finalizers": ["a/b"]}}, "changes no labels"),
         ("PATCH", _path("gpu-1"), {"spec": {"unschedulable": True}}, "changes no labels"),
         ("PATCH", _path("gpu-1"), {"spec": {"taints": []}}, None),
-        ("PATCH", _path("gpu-1", "/status"), _said(KEY), "does nothing else to them"),
+        ("PATCH", _path("gpu-1", "/status"), _said("other"), "and not other"),
         ("PATCH", _path("gpu-1", "/status"), {"status": {"allocatable": {"cpu": "99"}}},
-         "does nothing else to them"),
+         "writes nothing else of the status"),
+        ("PATCH", _path("gpu-1", "/status"), {"status": {"conditions": []}},
+         "writes nothing else of the status"),
+        ("PATCH", _path("gpu-2", "/status"), {"status": {"capacity": {"nvidia.com/gpu": "9"}}},
+         "runs on, which is gpu-1, and not gpu-2"),
+        ("PATCH", _path("gpu-1"), {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}},
+         "changes no labels, taints or owners"),
         ("DELETE", _path("gpu-1"), None, "does nothing else to them"),
         ("POST", "/api/v1/nodes", {"metadata": {"name": "gpu-3"}}, "does nothing else to them"),
     ],
@@ -189,6 +197,24 @@ def test_it_may_do_nothing_else_to_nodes_whatever_its_role_says(
         assert complaint in answer["message"]
     after = _node(guarded, "gpu-1")["spec"], _node(guarded, "gpu-2")["metadata"].get("annotations")
     assert after == before
+
+
+def test_it_may_offer_gpus_and_remove_its_own_taint(
+    guarded: ControlPlane, agent: SyncClient
+) -> None:
+    amounts = {"fairlead.dev/gpu-milli": "2000", "fairlead.dev/gpu-mib": "1", "nvidia.com/gpu": "2"}
+    for offered in (amounts, dict.fromkeys(amounts)):
+        said = {"status": {"capacity": offered, "allocatable": offered}}
+        code, answer = agent.api("PATCH", _path("gpu-1", "/status"), said, content_type=MERGE)
+        assert code == 200, answer
+    other = {"key": "example.com/other", "effect": "NoSchedule"}
+    ours = {"key": "fairlead.dev/agent-not-ready", "effect": "NoSchedule"}
+    for by, taints, code in (
+        (guarded, [other, ours], 200), (agent, [ours], 403), (agent, [other], 200),
+        (agent, [other, ours], 403), (guarded, [], 200),
+    ):  # fmt: skip
+        said = {"spec": {"taints": taints}}
+        assert by.api("PATCH", _path("gpu-1"), said, content_type=MERGE)[0] == code, taints
 
 
 def test_a_token_that_does_not_say_where_is_not_enough(guarded: ControlPlane) -> None:

@@ -2,6 +2,7 @@ import pytest
 
 from builders import a_node, a_pod, a_request, a_taint
 from fairlead.cluster.cluster import Cluster
+from fairlead.model.gpu_resources import GPU_MILLI
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import HostPort, NodeTerm, PodRequest, Toleration
 from fairlead.model.selectors import Requirement
@@ -163,3 +164,21 @@ def test_every_short_resource_is_a_reason_and_only_evictable_ones_are_resolvable
         "Insufficient cpu": ([False, True], [False, False]),
         "Insufficient nvidia.com/gpu": ([True, True], [True, False]),
     }
+
+
+def test_parts_of_gpus_are_counted_where_a_node_offers_them() -> None:
+    half, rule = a_request(resources={GPU_MILLI: 500}), NodeResourcesFit()
+    offering = a_node(resources={GPU_MILLI: 1000})
+    taken = a_pod("a", resources={GPU_MILLI: 700}, node="n1")
+    assert allows(rule, half, a_node())
+    assert allows(rule, half, offering)
+    assert not allows(rule, half, offering, taken)
+    assert allows(rule, half, a_node(), taken)
+
+    cluster = Cluster()
+    for name, node in (("n1", offering), ("n2", a_node("n2"))):
+        cluster.put_node(node)
+        assert node.name == name
+    cluster.confirm(taken)
+    counted = {each.text: each.where.tolist() for each in reasons_of(rule, half, cluster.nodes)}
+    assert counted[f"Insufficient {GPU_MILLI}"] == [True, False]

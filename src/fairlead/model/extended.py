@@ -8,6 +8,7 @@ belong to a claim that the scheduler makes for the pod.
 from dataclasses import dataclass
 
 from fairlead.model.claim_uses import ClaimUse
+from fairlead.model.gpu_resources import GPU_PARTS
 from fairlead.model.quantities import is_extended
 
 #: Before the name of a class: a resource that every class has.
@@ -54,3 +55,8 @@ def has_class(uses: tuple[ClaimUse, ...], resource: str) -> bool:
     """Whether devices of a class can stand in for the resource."""
     use = extended_use(uses)
     return use is not None and any(name == resource for name, _ in use.classes)
+
+
+def may_be_unoffered(uses: tuple[ClaimUse, ...], resource: str) -> bool:
+    """Whether a node that does not offer the resource can serve the pod all the same."""
+    return resource in GPU_PARTS or (bool(uses) and has_class(uses, resource))

@@ -16,7 +16,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.extended_claims import gets_devices
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.errors import FilterFailed, PluginFault
-from fairlead.model.extended import has_class
+from fairlead.model.extended import may_be_unoffered
 from fairlead.model.goals import GoalCount
 from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.leader_groups import led_group
@@ -340,7 +340,7 @@ class Placement:
         return tuple(
             (name, n)
             for name, n in request.resources
-            if n > 0 and not fit.ignores(name) and not has_class(request.claims, name)
+            if n > 0 and not fit.ignores(name) and not may_be_unoffered(request.claims, name)
         )
 
     def most_copies(self, request: PodRequest, most: int) -> int:

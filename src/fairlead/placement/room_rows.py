@@ -18,7 +18,7 @@ from fairlead.cluster.claim_room import freed_by
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.cluster.priority_sums import AmountsByRow
-from fairlead.model.extended import has_class
+from fairlead.model.extended import has_class, may_be_unoffered
 from fairlead.model.gpus import WHOLE
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod, PodRequest
@@ -52,7 +52,7 @@ class PodKind:
     def needs(self) -> dict[str, int]:
         uses, resources = self.request.claims, self.request.resources
         found = {PODS: 1} | {
-            name: n for name, n in resources if n > 0 and not has_class(uses, name)
+            name: n for name, n in resources if n > 0 and not may_be_unoffered(uses, name)
         }
         ask = None if has_class(uses, GPU) else self.request.gpu_request
         if ask is not None and not ask.profile and GPU not in found:

@@ -38,3 +38,10 @@
 {{- if ne .resourceSlices "none" }}true{{ end -}}
 {{- end -}}
 {{- end }}
+
+{{/* Whether some agent writes resources of its node. */}}
+{{- define "fairlead.offersResources" -}}
+{{- range fromJsonArray (include "fairlead.agents" .) -}}
+{{- if ne .gpuResources "none" }}true{{ end -}}
+{{- end -}}
+{{- end }}

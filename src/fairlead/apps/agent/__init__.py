@@ -12,6 +12,7 @@ from aiohttp import web
 
 from fairlead import __version__
 from fairlead.apps.agent.agent import Agent, AgentSettings
+from fairlead.apps.agent.gpu_offers import CHOICES, Offers
 from fairlead.apps.agent.listing import listing, toolkit_version
 from fairlead.apps.agent.mps.clients import ClientRules
 from fairlead.apps.agent.mps.control import MPS_CONTROL, MPS_FOLDER
@@ -66,6 +67,7 @@ class AgentOptions:
     mps_folder: Path = MPS_FOLDER
     mps_control: str = MPS_CONTROL
     resource_slices: str = "none"
+    gpu_resources: str = "none"
 
 
 def run(options: AgentOptions) -> None:
@@ -111,15 +113,32 @@ def _settings(options: AgentOptions) -> AgentSettings:
             f"--interval is {options.interval!r}; write seconds or minutes such as 5s, at least "
             f"{_SHORTEST_S:g}s and at most {_LONGEST_S:g}s"
         )
+    offers = _offers(options)
     return AgentSettings(
         options.node,
         pause_s,
         options.proc,
-        plugin=options.device_plugin,
+        # Where the agent itself offers whole GPUs, no device plugin does.
+        plugin=False if offers == "all" else options.device_plugin,
         names_pods=options.pod_metrics,
         pod_resources=options.pod_resources,
         mps=_mps(options),
         resource_slices=_slice_mode(options),
+        gpu_resources=offers,
+    )
+
+
+def _offers(options: AgentOptions) -> Offers:
+    for choice in CHOICES:
+        if options.gpu_resources == choice:
+            if choice == "all" and options.device_plugin:
+                raise ConfigError(
+                    "--gpu-resources is all, and --device-plugin says that a device plugin offers "
+                    "whole GPUs; write --gpu-resources parts"
+                )
+            return choice
+    raise ConfigError(
+        f"--gpu-resources is {options.gpu_resources[:80]!r}; choose {', '.join(CHOICES)}"
     )
 
 

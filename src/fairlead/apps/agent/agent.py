@@ -13,6 +13,7 @@ from pathlib import Path
 import structlog
 from msgspec.structs import replace
 
+from fairlead.apps.agent.gpu_offers import Capacity, Offers, offered
 from fairlead.apps.agent.listing import listing
 from fairlead.apps.agent.mps.sharing import MpsSettings, MpsSharing
 from fairlead.apps.agent.node_pods import pods_by_uid
@@ -26,6 +27,7 @@ from fairlead.apps.agent.resource_slices.node_devices import NodeDevices
 from fairlead.apps.agent.slicing import Slicing
 from fairlead.apps.agent.unassigned_processes import (
     NOT_EMPTY,
+    PodsByUid,
     ProcessCheck,
     ProcessMonitor,
     UnassignedProcess,
@@ -74,6 +76,8 @@ class AgentSettings:
     mps: MpsSettings | None = None
     #: What ResourceSlices say of the GPUs, where no driver publishes them.
     resource_slices: Mode = "none"
+    #: Which resources the status of the node offers.
+    gpu_resources: Offers = "none"
 
 
 class Agent:
@@ -101,7 +105,7 @@ class Agent:
             self._deliver,
             field_selector=f"spec.nodeName={settings.node}",
         )
-        self._publisher = Publisher(client, settings.node, self._wanted)
+        self._publisher = Publisher(client, settings.node, self._wanted, offers=self._offered)
         self._events = EventWriter(
             client, hostname=socket.gethostname(), now_ns=time.time_ns, limit=256, workers=1
         )
@@ -131,6 +135,8 @@ class Agent:
             errors=self.internal.counts,
         )
         self._survey: GpuSurvey | None = None
+        #: None until the pods of the node are known.
+        self._resident_pods: PodsByUid | None = None
         self._check: ProcessCheck | None = None
         self._looks = 0
         self._failures = 0
@@ -226,7 +232,7 @@ class Agent:
 
         An error of our own does not make GPUs sick: it would be the work of one pod.
         """
-        before = self._wanted(self._publisher)
+        before = self._published()
         try:
             await self._look()
         except (NvmlError, NvmlUnavailable) as error:
@@ -235,7 +241,7 @@ class Agent:
             self.internal.note("observing", self._settings.node, error)
         else:
             self._failures, self._failure = 0, ""
-        if self._wanted(self._publisher) != before:
+        if self._published() != before:
             self._publisher.look_again()
         if self._devices:
             self._devices.offer(self._survey, self._unhealthy())
@@ -283,6 +289,7 @@ class Agent:
         self._complain_if_blind(samples, servers | {each.process.pid for each in seen})
         seen = [each for each in seen if each.process.pid not in servers]
         if self._pods.synced and not self._pods.problem:
+            self._resident_pods = resident_pods
             self._check = self._monitor.check(seen, resident_pods, time.monotonic())
             for process in self._check.to_report:
                 self._report(process)
@@ -352,6 +359,13 @@ class Agent:
         """Whether a device plugin chooses the GPUs."""
         told = self._settings.plugin
         return self._publisher.plugin if told is None else told
+
+    def _published(self) -> tuple[Listing | None, Capacity | None]:
+        wanted = self._wanted(self._publisher)
+        return wanted, self._offered(wanted)
+
+    def _offered(self, wanted: Listing | None) -> Capacity | None:
+        return offered(self._settings.gpu_resources, wanted, self._resident_pods)
 
     def _wanted(self, publisher: Publisher) -> Listing | None:
         """What the node should say; None while nothing is known."""

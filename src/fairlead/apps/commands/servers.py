@@ -161,6 +161,13 @@ def webhook(
     configuration: Annotated[
         str, typer.Option(help="Name of the webhook configurations whose caBundle is updated.")
     ] = "fairlead",
+    gpu_resources: Annotated[
+        str,
+        typer.Option(
+            help="Add requests for fairlead.dev/gpu-milli and gpu-mib: none, parts (to pods with "
+            "parts of GPUs), all (also to pods with whole GPUs)."
+        ),
+    ] = "none",
     log_level: LogLevel = "info",
 ) -> None:
     """Answer admission reviews of new pods: inject variables, reject invalid requests."""
@@ -175,7 +182,7 @@ def webhook(
         webhooks.WebhookOptions(
             plan, address, port, cert_dir, cert_lifetime, namespace, service, cert_store,
             configuration, tuple(host or ()),
-            Callers.of(client_ca, client_name or (), allow_from or ()),
+            Callers.of(client_ca, client_name or (), allow_from or ()), gpu_resources,
         )
     )  # fmt: skip
 
@@ -292,6 +299,13 @@ def agent(
             help="ResourceSlices where no DRA driver publishes them: none, whole, mig, withdraw."
         ),
     ] = "none",
+    gpu_resources: Annotated[
+        str,
+        typer.Option(
+            help="Resources of the node for autoscalers: none, parts (of GPUs), all (also "
+            "nvidia.com/gpu, without a device plugin), withdraw."
+        ),
+    ] = "none",
     log_level: LogLevel = "info",
 ) -> None:
     """Publish the GPUs of this node and measure their use, until stopped."""
@@ -304,7 +318,7 @@ def agent(
         node or socket.gethostname(), kubeconfig, context, address, port, interval, unassigned,
         unassigned_after, trusted_namespaces, device_plugin, nvml, proc, mig, state,
         pod_metrics, pod_resources, mps, mps_processes, mps_dir, mps_control,
-        resource_slices,
+        resource_slices, gpu_resources,
     )  # fmt: skip
     if once:
         agents.show(agents.once(options), output, sys.stdout)

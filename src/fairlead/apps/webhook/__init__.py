@@ -25,6 +25,7 @@ from fairlead.kube.admission.admission_handler import AdmissionHandler
 from fairlead.kube.admission.cert_rotation import CertLocations, CertRotation
 from fairlead.kube.admission.certificates import ServingCert, Subject
 from fairlead.kube.admission.class_reviews import ClassReviews
+from fairlead.kube.admission.gpu_resources import CHOICES, Added
 from fairlead.kube.admission.tls import ServingContext, read_pair
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.client import Client
@@ -56,6 +57,8 @@ class WebhookOptions:
     configuration: str = "fairlead"
     host: tuple[str, ...] = ()
     callers: Callers = field(default_factory=Callers)
+    #: Which pods get requests for the parts of their GPUs.
+    gpu_resources: str = "none"
 
 
 def run(options: WebhookOptions) -> None:
@@ -77,10 +80,18 @@ def run(options: WebhookOptions) -> None:
         isolation=isolation,
         classes=ClassReviews.of(plan.service_classes),
         decode=decode,
+        gpu_resources=_added(options.gpu_resources),
     )
     # What is here now stays: it need not be looked through for garbage between two answers.
     gc.freeze()
     run_in_fast_loop(lambda: _run(options, handler, dt.timedelta(seconds=life_s)))
+
+
+def _added(text: str) -> Added:
+    for choice in CHOICES:
+        if text == choice:
+            return choice
+    raise ConfigError(f"--gpu-resources is {text[:80]!r}; choose {', '.join(CHOICES)}")
 
 
 async def _run(options: WebhookOptions, handler: AdmissionHandler, life: dt.timedelta) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from fairlead.kube.admission import injection, review
 from fairlead.kube.admission.bounds import TooMuch, check_size
 from fairlead.kube.admission.class_reviews import ClassReviews
+from fairlead.kube.admission.gpu_resources import Added, resource_steps
 from fairlead.kube.admission.literals import literal_for
 from fairlead.kube.admission.queue_reviews import QueueReviews
 from fairlead.kube.admission.review import BadReview, Review
@@ -57,6 +58,8 @@ class AdmissionHandler:
     classes: ClassReviews = field(default_factory=ClassReviews)
     #: As the scheduler reads pods: by the dialects that are on.
     decode: Callable[[bytes], Pod] = decode_pod
+    #: To which pods requests for the parts of their GPUs are added.
+    gpu_resources: Added = "none"
 
     def mutate(self, body: bytes) -> AdmissionAnswer:
         asked = review.read_review(body)
@@ -88,6 +91,8 @@ class AdmissionHandler:
         literal = None if pod.problem else self.literal(pod)
         default = self.isolation.get(pod.scheduler)
         steps = injection.patch(asked.object, literal, asked.before, default)
+        if asked.before is None:
+            steps += resource_steps(asked.object, pod, self.gpu_resources)
         return AdmissionAnswer(review.allow(asked, steps), "injected" if steps else "untouched")
 
     def _checked(self, asked: Review, pod: Pod) -> AdmissionAnswer:
