@@ -80,6 +80,10 @@ class DeviceInventory:
         self._shared.pop(name, None)
         self._pool_changed(key, part)
 
+    def shared_slices(self) -> Iterable[ResourceSlice]:
+        """Slices with devices that are not of one node."""
+        return (part for part in self._shared.values() if part.devices)
+
     @property
     def is_by_node(self) -> bool:
         """All that nodes see are pools of their own."""

@@ -41,6 +41,7 @@ from fairlead.model.pods import Pod
 if TYPE_CHECKING:
     from fairlead.claims.allocator import Allocator
     from fairlead.cluster.claim_blocks import ClaimBlocks
+    from fairlead.cluster.device_totals import DeviceTotals
 
 T = TypeVar("T")
 
@@ -118,6 +119,7 @@ class DeviceClaims:
         self.changes: ChangeLog
         #: On which nodes the claims of pods can be used.
         self.answers = KeptAnswers()
+        self._totals: DeviceTotals | None = None
         self._slices: dict[str, ResourceSlice] = {}
         #: Nodes that slices with devices of a pool are for; "": of no single node.
         self._nodes_of: dict[PoolKey, Counter[str]] = {}
@@ -213,6 +215,15 @@ class DeviceClaims:
         """What searches for devices took until now, in steps."""
         return self._allocator.work if self._allocator is not None else 0
 
+    @property
+    def totals(self) -> "DeviceTotals":
+        """How many devices nodes have, of classes that scores ask for."""
+        if self._totals is None:
+            from fairlead.cluster.device_totals import DeviceTotals
+
+            self._totals = DeviceTotals(self)
+        return self._totals
+
     def allocate(
         self,
         node: Node,
@@ -276,6 +287,8 @@ class DeviceClaims:
                 part = self._slices.pop(gone.name, None)
                 self._file(part, -1)
                 self.inventory.remove(gone.name)
+                if self._totals is not None:
+                    self._totals.forget(gone.name)
                 return ClaimChange(seen=part is not None)
             case DeviceClass():
                 known_class = self.classes.pop(gone.name, None)

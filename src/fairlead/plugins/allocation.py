@@ -13,6 +13,7 @@ import numpy as np
 from fairlead.cluster.arrays import NodeScores, PerNode
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.extended import has_class
 from fairlead.model.pods import PodRequest
 from fairlead.model.quantities import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
 from fairlead.plugins.shapes import ScoringShape, check_shape, fuller_is_better, line_of
@@ -32,6 +33,35 @@ def check_weights(resources: Mapping[str, int]) -> None:
             raise ValueError(f"resources: the weight of {resource} must be 1 to 100, not {weight}")
 
 
+def read_for(resources: Iterable[str]) -> Aspect:
+    """What scores of these resources depend on: devices may stand in for some of them."""
+    read = Aspect.USAGE | Aspect.ALLOCATABLE
+    if any(is_scalar(resource) for resource in resources):
+        read |= Aspect.CLAIMS | Aspect.LABELS
+    return read
+
+
+def amounts(resource: str, request: PodRequest, nodes: Nodes) -> tuple[PerNode, PerNode]:
+    """What pods take of a resource on each node, and how much of it there is.
+
+    Where no device plugin offers a resource that has a DeviceClass, devices of the class count.
+    """
+    used, capacity = nodes.requested(resource), nodes.allocatable(resource)
+    if not request.claims or not has_class(request.claims, resource):
+        return used, capacity
+    devices, held = nodes.claims.totals.of(resource, nodes)
+    stand_in = (capacity == 0) & (devices > 0)
+    return np.where(stand_in, held, used), np.where(stand_in, devices, capacity)
+
+
+def amounts_here(resource: str, request: PodRequest, node: Nodes) -> tuple[int, int]:
+    """The same of a single node, in plain numbers."""
+    if not request.claims or not has_class(request.claims, resource):
+        return node.amounts_here(resource)
+    used, capacity = amounts(resource, request, node)
+    return int(used[0]), int(capacity[0])
+
+
 def counts_for(resource: str, request: PodRequest) -> bool:
     """The lesser resources count only for pods that ask for them."""
     if resource in (CPU, MEMORY, EPHEMERAL_STORAGE):
@@ -44,7 +74,10 @@ class LeastAllocated:
     #: Weight of each resource.
     resources: Mapping[str, int] = field(default_factory=cpu_and_memory)
     name: ClassVar[str] = "LeastAllocated"
-    reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE
+
+    @property
+    def reads(self) -> Aspect:
+        return read_for(self.resources)
 
     def __post_init__(self) -> None:
         check_weights(self.resources)
@@ -65,7 +98,10 @@ class MostAllocated:
     #: Weight of each resource.
     resources: Mapping[str, int] = field(default_factory=cpu_and_memory)
     name: ClassVar[str] = "MostAllocated"
-    reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE
+
+    @property
+    def reads(self) -> Aspect:
+        return read_for(self.resources)
 
     def __post_init__(self) -> None:
         check_weights(self.resources)
@@ -87,7 +123,10 @@ class RequestedToCapacityRatio:
     resources: Mapping[str, int] = field(default_factory=cpu_and_memory)
     shape: ScoringShape = field(default_factory=fuller_is_better)
     name: ClassVar[str] = "RequestedToCapacityRatio"
-    reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE
+
+    @property
+    def reads(self) -> Aspect:
+        return read_for(self.resources)
 
     def __post_init__(self) -> None:
         check_weights(self.resources)
@@ -109,8 +148,8 @@ def _shares(
     """Weight, use (never more than there is) and capacity of each resource that counts."""
     for resource, weight in weights.items():
         if counts_for(resource, request):
-            capacity = nodes.allocatable(resource)
-            yield weight, np.minimum(_used(resource, request, nodes), capacity), capacity
+            used, capacity = _used(resource, request, nodes)
+            yield weight, np.minimum(used, capacity), capacity
 
 
 def _shares_here(
@@ -119,7 +158,7 @@ def _shares_here(
     """The same of a single node in plain numbers: after each placement one is asked about again."""
     for resource, weight in weights.items():
         if counts_for(resource, request):
-            taken, capacity = nodes.amounts_here(resource)
+            taken, capacity = amounts_here(resource, request, nodes)
             if resource in _STATED_OR_NOT:
                 which = _STATED_OR_NOT.index(resource)
                 used = nodes.scored_here(which) + request.scored[which]
@@ -129,11 +168,14 @@ def _shares_here(
                 yield weight, min(used, capacity), capacity
 
 
-def _used(resource: str, request: PodRequest, nodes: Nodes) -> PerNode:
+def _used(resource: str, request: PodRequest, nodes: Nodes) -> tuple[PerNode, PerNode]:
+    """With the pod, and how much there is."""
     if resource in _STATED_OR_NOT:
         which = _STATED_OR_NOT.index(resource)
-        return nodes.scored_requested(which) + request.scored[which]
-    return nodes.requested(resource) + request.amount(resource)
+        used = nodes.scored_requested(which) + request.scored[which]
+        return used, nodes.allocatable(resource)
+    used, capacity = amounts(resource, request, nodes)
+    return used + request.amount(resource), capacity
 
 
 def _mean(total: PerNode, counted: PerNode) -> NodeScores:

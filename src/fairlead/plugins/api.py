@@ -207,7 +207,11 @@ class Score(Protocol):
     """Rates nodes. The profile sets the weight of a score."""
 
     name: ClassVar[str]
-    reads: ClassVar[Aspect]
+
+    @property
+    def reads(self) -> Aspect:
+        """A class variable, unless it depends on the options."""
+        ...
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
         """0 to 100 for each node, higher is better; refused nodes do not matter."""

@@ -10,7 +10,14 @@ from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import PodRequest
-from fairlead.plugins.allocation import check_weights, counts_for, cpu_and_memory
+from fairlead.plugins.allocation import (
+    amounts,
+    amounts_here,
+    check_weights,
+    counts_for,
+    cpu_and_memory,
+    read_for,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +27,10 @@ class NodeResourcesBalancedAllocation:
     #: The resources to balance; kube-scheduler takes weights here, and does not use them.
     resources: Mapping[str, int] = field(default_factory=cpu_and_memory)
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
-    reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE
+
+    @property
+    def reads(self) -> Aspect:
+        return read_for(self.resources)
 
     def __post_init__(self) -> None:
         check_weights(self.resources)
@@ -31,8 +41,8 @@ class NodeResourcesBalancedAllocation:
         counted = [resource for resource in self.resources if counts_for(resource, request)]
         if len(nodes) == 1 and len(counted) <= 2:
             return _rated_here(counted, request, nodes)
-        capacity = np.array([nodes.allocatable(resource) for resource in counted])
-        before = np.array([nodes.requested(resource) for resource in counted])
+        known = [amounts(resource, request, nodes) for resource in counted]
+        before, capacity = np.array(known).transpose(1, 0, 2)
         asked = np.array([[request.amount(resource)] for resource in counted])
         change = _evenness(before + asked, capacity) - _evenness(before, capacity)
         scores: NodeScores = (50 + (50 + change) // 2).astype(np.float64)
@@ -43,7 +53,7 @@ def _rated_here(counted: list[str], request: PodRequest, nodes: Nodes) -> NodeSc
     """The same of a single node in plain numbers: after each placement one is asked about again."""
     before, after = [], []
     for resource in counted:
-        used, capacity = nodes.amounts_here(resource)
+        used, capacity = amounts_here(resource, request, nodes)
         if capacity > 0:
             before.append(min(float(used) / float(capacity), 1.0))
             after.append(min(float(used + request.amount(resource)) / float(capacity), 1.0))
