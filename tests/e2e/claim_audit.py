@@ -6,15 +6,22 @@ for one claim at a time. Both are read from the history of the API server.
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
+from claim_sums import oversold
 from dra_objects import RESOURCE, Object
 from fairlead.sim.controlplane import ControlPlane
 
 
 class ClaimAudit:
-    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+    """`slices` are published all the time: counters and capacities in them are added up."""
+
+    def __init__(
+        self, plane: ControlPlane, namespace: str, slices: Sequence[Object] = ()
+    ) -> None:  # fmt: skip
         self._plane = plane
+        self._slices = slices
         self._folders = {
             "claim": f"{RESOURCE}/namespaces/{namespace}/resourceclaims",
             "pod": f"/api/v1/namespaces/{namespace}/pods",
@@ -54,6 +61,8 @@ class ClaimAudit:
             else:
                 claims[name] = obj
                 _prepared_once(claims)
+                too_much = oversold(self._slices, claims.values())
+                assert not too_much, too_much
         return len(started)
 
 
