@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from claim_audit import ClaimAudit
-from dra_objects import DraObjects, Object, claim_spec, device, devices_of, exactly
+from dra_objects import (
+    DraObjects,
+    Object,
+    claim_spec,
+    device,
+    devices_of,
+    exactly,
+    users_of,
+)
 from fairleads import Pods, eventually, fairlead
 from gang_planes import GangPlane, gang_plane
 
@@ -167,6 +175,23 @@ def test_a_later_pod_of_the_group_follows_to_the_claim(our_stage: Stage) -> None
     assert our_stage.pods.wait_bound("p1")["p1"] == first
     (claim,) = our_stage.dra.all_claims()
     assert reserved_for(claim) == FOR_GROUP, "and once"
+
+
+def test_pods_of_a_gang_that_use_one_claim_are_bound_where_it_is(our_stage: Stage) -> None:
+    """The claim is not one of the group: it is reserved for each of the pods."""
+    stage, names = our_stage, [f"p{number}" for number in range(4)]
+    audit = ClaimAudit(stage.plane, stage.name)
+    stage.dra.a_claim("c", stage.claim_for_one())
+    stage.group("g", len(names))
+    for name in names:
+        stage.member(name, "g", named("it", "c"))
+
+    where = stage.pods.wait_bound(*names)
+
+    claim = stage.dra.claim("c")
+    assert devices_of(claim) == [f"{node}/gpu-0" for node in set(where.values())]
+    assert sorted(users_of(claim)) == names
+    assert audit.check() == len(names)
 
 
 def test_a_claim_that_keeps_the_group_from_its_nodes_is_freed(our_stage: Stage) -> None:

@@ -594,6 +594,23 @@ def test_a_rule_about_taints_changes_only_what_it_concerns() -> None:
     assert asked.node == "n1", "the taint was moved to the other node"
 
 
+def test_a_taint_that_comes_while_a_claim_is_written_is_for_later_claims() -> None:
+    """The controller evicts the pod then, unless it tolerates the taint."""
+    engine = engine_with(a_slice("n1", "gpu-0"), a_claim("a"), a_claim("b"))
+    see(engine, a_claiming_pod("p", "a"))
+    asked, step = prepared(decide(engine))
+    taint = DeviceTaint("k", "v", "NoExecute")
+
+    show(engine, DeviceTaintRule("r", taint, has_selector=True, driver=DRIVER, pool="n1"))
+    (told,) = carry_out(engine, asked, step)
+
+    assert isinstance(told, Bind)
+    show(engine, replace(a_claim("a"), version="20"), now=2.0)  # its pod was evicted
+    see(engine, a_claiming_pod("q", "b"), now=2.0)
+    (made,) = decide(engine, now=2.0)
+    assert isinstance(made, AnnounceFailure), "the device is free, and tainted"
+
+
 def test_many_requests_are_given_up_where_every_node_has_to_be_asked() -> None:
     names = tuple(f"n{number}" for number in range(40))
     needs = tuple(DeviceNeed(GPU_CLASS.name, name=f"s{at}") for at in range(8))

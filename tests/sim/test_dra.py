@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -272,3 +273,46 @@ async def test_a_claim_of_a_user_is_freed_with_its_last_pod_and_stays():
         world.pass_s(2)
         await until(lambda: not world.stored("c").get("status"))
         await until(lambda: not world.stored("c")["metadata"].get("finalizers"))
+
+
+def mig(profile, count=1):
+    """Slices of the first GPU."""
+    domain = "device.attributes['gpu.nvidia.com']"
+    uuid = shapes.inventory(DIVIDED).gpus[0].uuid
+    rule = f"{domain}.profile == '{profile}' && {domain}.parentUUID == '{uuid}'"
+    return a_claim("mig.nvidia.com", rule, count=count)
+
+
+def on_first_gpu():
+    uuid = shapes.inventory(DIVIDED).gpus[0].uuid
+    return a_claim("gpu.nvidia.com", f"device.attributes['gpu.nvidia.com'].uuid == '{uuid}'")
+
+
+def hold(found, claim):
+    """Allocates the claim, and holds what it gets."""
+    (allocation,) = found.allocate(DIVIDED.name, {}, [claim])
+    found._usage.hold(allocation)
+    return [each.device for each in allocation.devices]
+
+
+def test_slices_of_a_gpu_and_the_gpu_exclude_each_other_by_their_counters():
+    """Case 6: the whole GPU, seven slices of it, and a slice in the place of a larger one."""
+    found = allocator(DIVIDED)
+    assert hold(found, a_claim("gpu.nvidia.com")) == ["gpu-0"], "a class alone gets the GPU"
+    assert found.allocate(DIVIDED.name, {}, [mig("1g.10gb")]) is None
+
+    found = allocator(DIVIDED)
+    hold(found, mig("1g.10gb", count=7))
+    assert found.allocate(DIVIDED.name, {}, [on_first_gpu()]) is None
+
+
+def test_a_small_slice_keeps_larger_ones_from_its_place_alone():
+    found = allocator(DIVIDED)
+    four = hold(found, mig("1g.10gb", count=4))
+    starts = [device.rsplit("-", 1)[1] for device in four]
+    assert starts == ["0", "1", "2", "3"]
+    found = allocator(DIVIDED)
+    (allocation,) = found.allocate(DIVIDED.name, {}, [mig("1g.10gb", count=4)])
+    found._usage.hold(replace(allocation, devices=allocation.devices[3:]))  # the one at 3
+    assert hold(found, mig("3g.40gb"))[0].endswith("-4")
+    assert found.allocate(DIVIDED.name, {}, [mig("3g.40gb")]) is None
