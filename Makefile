@@ -40,7 +40,7 @@ properties: setup ## the property tests with examples drawn at random, to find w
 
 fuzz: setup ## more mutated objects, in this process and on a real kube-apiserver (SEED=7 FOR=600, seconds for each)
 	@$(VENV)/python controlplane/build.py
-	@FUZZ_SEED=$(or $(SEED),2) FUZZ_FOR=$(or $(FOR),60) $(VENV)/python -m pytest -q -x -s tests/fuzz tests/e2e/test_fuzz_server.py tests/e2e/test_fuzz_gangs_server.py
+	@FUZZ_SEED=$(or $(SEED),2) FUZZ_FOR=$(or $(FOR),60) $(VENV)/python -m pytest -q -x -s tests/fuzz tests/e2e/test_fuzz_server.py tests/e2e/test_fuzz_gangs_server.py tests/e2e/test_fuzz_claims_server.py
 
 check: setup ## format, lint, types, layers
 	@$(VENV)/ruff format --check .

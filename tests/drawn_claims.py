@@ -1,6 +1,7 @@
 """Slices, classes and claims, drawn at random: what drivers publish, and what goes wrong."""
 
 import random
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Json = dict[str, Any]
@@ -48,20 +49,19 @@ _TOLERATIONS: tuple[Json, ...] = (
 class World:
     """One question: a node, what is published, what is held, and claims."""
 
+    #: How many worlds have a feature.
+    shares: Mapping[str, float] = {
+        "counters": 0.3, "shares": 0.3, "taints": 0.25, "errors": 0.15, "places": 0.3,
+        "damage": 0.12, "constraints": 0.5, "conditions": 0.15, "admin": 0.15, "all": 0.15,
+        "capacity": 0.2, "configs": 0.3,
+    }  # fmt: skip
+
     def __init__(self, draw: random.Random) -> None:
         self.draw = draw
         #: A world has some of the features: with all of them nothing would ever fit.
-        self.has = {
-            name: draw.random() < share
-            for name, share in (
-                ("counters", 0.3), ("shares", 0.3), ("taints", 0.25), ("errors", 0.15),
-                ("places", 0.3), ("damage", 0.12), ("constraints", 0.5), ("conditions", 0.15),
-                ("admin", 0.15), ("all", 0.15), ("capacity", 0.2), ("configs", 0.3),
-            )
-        }  # fmt: skip
+        self.has = {name: draw.random() < share for name, share in self.shares.items()}
         self.devices: list[tuple[str, str, Json]] = []
-        self.slices = [part for number in range(draw.choice((1, 1, 2, 3)))
-                       for part in self._pool(number)]  # fmt: skip
+        self.slices = [part for number in range(self._pools()) for part in self._pool(number)]
         draw.shuffle(self.slices)
 
     def question(self) -> Json:
@@ -79,17 +79,29 @@ class World:
 
     # -- what is published
 
+    def _pools(self) -> int:
+        """How many there are."""
+        return self.draw.choice((1, 1, 2, 3))
+
+    def _places(self, pool: int) -> Sequence[Json]:
+        """Which nodes the slices of a pool may be for."""
+        return _NODES if self.has["places"] else _NODES[:1]
+
+    def _device_places(self) -> Sequence[Json]:
+        """Which nodes a device may be for that says so itself."""
+        return _NODES
+
     def _pool(self, number: int) -> list[Json]:
         draw = self.draw
         driver = draw.choice(DRIVERS)
         pool = f"pool-{draw.randrange(3)}-{number}"
         count, generation = draw.choice((1, 1, 1, 2)), draw.randrange(1, 3)
-        places = _NODES if self.has["places"] else _NODES[:1]
+        places = self._places(number)
         counted = self.has["counters"] and self._chance(0.7)
         parts = [self._slice(driver, pool, number, draw.choice(places), counted)
                  for number in range(count)]  # fmt: skip
         if counted:
-            parts.append(self._counter_slice(driver, pool, draw.choice(places[:5])))
+            parts.append(self._counter_slice(driver, pool, draw.choice(_plain(places))))
         total = len(parts)
         if self.has["damage"] and self._chance(0.2):
             total += draw.choice((-1, 1))
@@ -126,7 +138,7 @@ class World:
         if per_device:
             spec["perDeviceNodeSelection"] = True
             for device in devices:
-                device.update(draw.choice(_NODES))
+                device.update(draw.choice(self._device_places()))
         else:
             spec |= nodes
         self.devices += [(driver, pool, device) for device in devices]
@@ -328,3 +340,8 @@ class World:
                 }
             shares.append(share)
         return shares
+
+
+def _plain(places: Sequence[Json]) -> list[Json]:
+    """Those without a selector."""
+    return [place for place in places if "nodeSelector" not in place]
