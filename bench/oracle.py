@@ -5,6 +5,7 @@
                                                      shrink what differs, keep it as a regression
     python bench/oracle.py --kubernetes 1.37         against another version
     python bench/oracle.py --scheduler packs         one configuration, instead of all in turn
+    python bench/oracle.py --claims --cases 300      devices of drivers and resource claims
 
 Prints every difference as it is found, and at the end the branches of the rules that were taken.
 Exits with 1 if there was a difference.
@@ -26,13 +27,14 @@ from oracle.arena import Arena, Result  # noqa: E402
 from oracle.configurations import ARGUMENTS, DEFAULT, in_turn  # noqa: E402
 from oracle.coverage import Coverage, shown  # noqa: E402
 from oracle.generate import ALL_FEATURES, FEATURES, generate  # noqa: E402
+from oracle.generate_claims import CLAIMS, generate_claims  # noqa: E402
 from oracle.minimise import REGRESSIONS, minimise  # noqa: E402
 
 
 def main() -> None:
     options = _options()
     programs = assets("--kubernetes", options.kubernetes) if options.kubernetes else assets()
-    coverage = Coverage(options.features)
+    coverage = Coverage([CLAIMS] if options.claims else options.features)
     with (
         tempfile.TemporaryDirectory(prefix="fairlead-oracle-") as folder,
         Arena.start(programs, Path(folder)) as arena,
@@ -49,7 +51,11 @@ def _run(arena: Arena, options: argparse.Namespace, coverage: Coverage, progress
     bar = progress.add_task("cases", total=options.cases, differences=0)
     for seed in range(options.seed, options.seed + options.cases):
         asked = options.scheduler or (in_turn(seed) if "arguments" in options.features else DEFAULT)
-        case = generate(seed, options.features, calm=options.calm, scheduler=asked)
+        case = (
+            generate_claims(seed)
+            if options.claims
+            else generate(seed, options.features, calm=options.calm, scheduler=asked)
+        )
         result = arena.run(case)
         coverage.add(result)
         _tell(progress.console, result)
@@ -68,6 +74,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--scheduler", choices=sorted(ARGUMENTS), help="ask this one alone; else all in turn"
     )
+    parser.add_argument("--claims", action="store_true", help="devices and resource claims instead")
     parser.add_argument("--calm", action="store_true", help="roomy clusters, where scores decide")
     parser.add_argument(
         "--minimise", action="store_true", help=f"keep differences in {REGRESSIONS}"

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from oracle.api import Api, Key, refusal
 from oracle.case import Object, key_of, nominated
+from oracle.claims_asked import waits_for_devices
 
 _CONDITION_FIELDS = ("type", "status", "reason", "message", "observedGeneration")
 _EVENT_FIELDS = ("type", "reason", "action", "note")
@@ -14,7 +15,7 @@ class Answer:
     """A node, or a refusal in the scheduler's words; neither when it said nothing in time."""
 
     node: str = ""
-    #: It chose the node, and waits for volumes before it binds.
+    #: It chose the node, and waits for volumes or devices before it binds.
     waits: bool = False
     #: Of the PodScheduled condition.
     condition: dict[str, object] = field(default_factory=dict)
@@ -25,6 +26,8 @@ class Answer:
     victims: tuple[Key, ...] = ()
     #: Pods that lost what they had been promised.
     cleared: tuple[Key, ...] = ()
+    #: What was written about the claims of a pod that was placed.
+    claims: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
@@ -53,6 +56,21 @@ def answer(api: Api, key: Key, nomination: str = "") -> Answer | None:
         return _refused(api, key)
     if chosen := api.volumes_for.get(key) or (nominated(pod) if not nomination else ""):
         return Answer(chosen, waits=True)
+    return None
+
+
+def answer_with_claims(api: Api, key: Key) -> Answer | None:
+    """The same of a pod that uses resource claims; they are allocated before it is bound."""
+    pod = api.pods.get(key)
+    if pod is None:
+        return None
+    if node := pod["spec"].get("nodeName"):
+        return Answer(node)
+    if refusal(pod):
+        return _refused(api, key)
+    if waits_for_devices(api, key):
+        chosen = api.devices_for.get(key) or nominated(pod)
+        return Answer(chosen, waits=True) if chosen else None
     return None
 
 

@@ -19,6 +19,7 @@ _REFUSAL_S = 60.0
 _LOOK_EVERY_S = 0.02
 _EVENTS = "/apis/events.k8s.io/v1/events"
 _PODS = "/api/v1/pods"
+_CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
 
 T = TypeVar("T")
 _touches = itertools.count()
@@ -33,8 +34,8 @@ class Refusal(Exception):
 class Api:
     """Create it in the event loop that it is used in, then `follow`.
 
-    `log` is that of Fairlead, at its most talkative: a pod that waits for its volumes says nowhere
-    else which node they are for. kube-scheduler says it in `nominatedNodeName`.
+    `log` is that of Fairlead, at its most talkative: a pod that waits for volumes or devices says
+    nowhere else which node they are for. kube-scheduler says it in `nominatedNodeName`.
     """
 
     def __init__(self, kubeconfig: Path, log: Path | None = None) -> None:
@@ -45,6 +46,9 @@ class Api:
         self.refused: dict[Key, Object] = {}
         #: Nodes of pods whose volumes are being bound, as far as a log tells.
         self.volumes_for: dict[Key, str] = {}
+        #: The same of pods whose resource claims are being allocated.
+        self.devices_for: dict[Key, str] = {}
+        self.claims: dict[Key, Object] = {}
         #: FailedScheduling events about each pod, the oldest first.
         self.failures: dict[Key, list[Object]] = {}
         self._changed = asyncio.Event()
@@ -52,7 +56,8 @@ class Api:
 
     async def follow(self) -> None:
         """Returns when what is seen here is being kept up to date."""
-        for path, see in ((_PODS, self._see_pod), (_EVENTS, self._see_event)):
+        seen = ((_PODS, self._see_pod), (_EVENTS, self._see_event), (_CLAIMS, self._see_claim))
+        for path, see in seen:
             version = (await self.call("GET", path, limit="1"))["metadata"]["resourceVersion"]
             self._tasks.append(asyncio.create_task(self._watch(path, version, see)))
         if self._log is not None:
@@ -157,8 +162,13 @@ class Api:
                 for path in kind.paths()
             )
         )
-        for seen in (self.failures, self.refused, self.volumes_for):
+        for seen in (self.failures, self.refused, self.volumes_for, self.devices_for):
             seen.clear()
+
+    async def remove(self, thing: Object, kind: str) -> None:
+        """Deletes it although finalizers keep it."""
+        await self._let_go({**thing, "kind": kind})
+        await self.delete({**thing, "kind": kind})
 
     async def _let_go(self, thing: Object) -> None:
         path = f"{BY_NAME[thing['kind']].path(thing)}/{thing['metadata']['name']}"
@@ -202,7 +212,8 @@ class Api:
         content_type: str = "application/json",
         **params: str,
     ) -> tuple[int, Object]:
-        data = None if body is None else json.dumps(body).encode()
+        # Without spaces, as kubectl sends it: some fields are kept as they were written.
+        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         reply = await self._client.request(
             method, path, body=data, params=params, content_type=content_type
         )
@@ -238,11 +249,21 @@ class Api:
                 await asyncio.sleep(_LOOK_EVERY_S)
 
     def _see_line(self, line: str) -> None:
-        if '"binding volumes"' in line:
-            told = json.loads(line)
-            namespace, _, name = told["pod"].partition("/")
-            self.volumes_for[namespace, name] = told["node"]
-            self._changed.set()
+        for doing, nodes in (
+            ('"binding volumes"', self.volumes_for),
+            ('"allocating resource claims"', self.devices_for),
+        ):
+            if doing in line:
+                told = json.loads(line)
+                namespace, _, name = told["pod"].partition("/")
+                nodes[namespace, name] = told["node"]
+                self._changed.set()
+
+    def _see_claim(self, change: str, claim: Object) -> None:
+        if change == "DELETED":
+            self.claims.pop(key_of(claim), None)
+        else:
+            self.claims[key_of(claim)] = claim
 
     def _see_event(self, change: str, event: Object) -> None:
         about = event["regarding"]

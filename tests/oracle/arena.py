@@ -8,6 +8,9 @@ before the next one comes. An answer that differs is asked for again, since a sc
 spoken before it had heard of everything; what still differs then is a difference. Nodes are written
 once more before that: kube-scheduler counts the nodes that have an image when it copies a node for
 an attempt, and copies it again only after the node has changed.
+
+A probe with resource claims has claims of its own at each attempt. Where both sides choose
+different nodes, Fairlead is asked once more for the node of kube-scheduler, to compare devices.
 """
 
 import asyncio
@@ -23,10 +26,10 @@ from typing import Any
 from fairlead.placement.explain import Explanation
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import fairlead
-from oracle import exceptions
-from oracle.answers import Answer, answer, cleared, made_room, victims
+from oracle import claims_asked, exceptions
+from oracle.answers import Answer, answer, answer_with_claims, cleared, made_room, victims
 from oracle.api import Api, together
-from oracle.case import Case, Object, copied, key_of, nominated, waits
+from oracle.case import Case, Object, copied, key_of, nominated, pinned, uses_claims, waits
 from oracle.compare import Difference, difference
 from oracle.configurations import as_file, configuration
 from oracle.judge import Judge
@@ -42,6 +45,8 @@ _ANSWER_S = 60.0
 _PATIENCE_S = 0.5
 _QUIET_S = 0.25
 _ATTEMPTS = 5
+#: The minor version that serves DeviceTaintRules by default.
+_TAINT_RULES_SINCE = 37
 _COUNTED = re.compile(r"^0/(\d+) nodes")
 
 _numbers = itertools.count()
@@ -89,6 +94,8 @@ class Arena:
                 sides = [folder / "theirs", folder / "ours"]
                 planes = list(pool.map(lambda side: _start_plane(assets, side), sides))
             theirs, ours = (stack.enter_context(plane) for plane in planes)
+            for plane in (theirs, ours):
+                stack.enter_context(plane.start_controller_manager(["resourceclaim-controller"]))
             stack.enter_context(theirs.start_kube_scheduler(configuration()))
             file = folder / "configuration.yaml"
             file.write_text(as_file())
@@ -128,7 +135,7 @@ class Arena:
         return result
 
     async def _clear(self, case: Case) -> None:
-        used = {"Pod", "Node", *(found["kind"] for found in case.objects)}
+        used = {"Pod", "Node", *(f["kind"] for f in case.objects if self._is_served(f))}
         kinds = [kind for kind in KINDS if kind.name in used]
         kept = [found for found in case.objects if "finalizers" in found["metadata"]]
         await together(*(side.clear(kinds, kept) for side in self._sides))
@@ -136,7 +143,14 @@ class Arena:
     async def _load(self, case: Case) -> Judge:
         """Both sides in the same state, and known to both schedulers."""
         waiting = [pod for pod in case.of_kind("Pod") if waits(pod)]
-        there = [found for found in case.objects if found not in waiting]
+        asked = claims_asked.named_by_probes(case)
+        there = [
+            found
+            for found in case.objects
+            if found not in waiting
+            and not (_is_claim(found) and key_of(found) in asked)
+            and self._is_served(found)
+        ]
         _, ours = await together(*(side.load(there) for side in self._sides))
         await self._until_known(case)
         if waiting:
@@ -145,6 +159,9 @@ class Arena:
             await self._until_known(case)
         namespaces = ({**n, "kind": "Namespace"} for n in await self._ours.namespaces())
         return Judge([*ours, *namespaces], self.minor)
+
+    def _is_served(self, thing: Object) -> bool:
+        return thing["kind"] != "DeviceTaintRule" or self.minor >= _TAINT_RULES_SINCE
 
     async def _until_known(self, case: Case) -> None:
         nodes = len(case.of_kind("Node"))
@@ -162,6 +179,8 @@ class Arena:
         return probed
 
     async def _ask(self, case: Case, probe: Object, judge: Judge, attempt: int) -> Probed:
+        if uses_claims(probe, case):
+            return await self._ask_for_claims(case, probe, judge, attempt)
         named = copied(probe)
         named["metadata"]["name"] = f"probe-{next(_numbers)}"
         asked = await together(*(_create(side, named) for side in self._sides))
@@ -178,6 +197,54 @@ class Arena:
         excused = exceptions.excuse(asked[1], answers[0], judge, self.minor) if found else ""
         return Probed(probe, *answers, judged, found, excused, attempt)
 
+    async def _ask_for_claims(
+        self, case: Case, probe: Object, judge: Judge, attempt: int
+    ) -> Probed:  # fmt: skip
+        asking = [_Claiming(side, case, probe) for side in self._sides]
+        theirs, ours = await together(*(each.ask() for each in asking))
+        if theirs.node and ours.node and theirs.node != ours.node:
+            there = await _Claiming(self._ours, case, pinned(probe, theirs.node)).ask()
+            ours = replace(ours, claims=there.claims)
+        judged, failures = judge.explain_claims(asking[1].asked, asking[1].before)
+        told = {claims_asked.in_plain_words(asking[1].names, each) for each in failures}
+        found = difference(case, probe, theirs, ours, judged, told)
+        return Probed(probe, theirs, ours, judged, found, "", attempt)
+
+
+class _Claiming:
+    """One attempt of a probe that uses claims, on one side."""
+
+    def __init__(self, side: Api, case: Case, probe: Object) -> None:
+        self._side, self._case, self._probe = side, case, probe
+        #: The pod and its claims, before it was tried.
+        self.asked: Object = {}
+        self.before: list[Object] = []
+        self.names: dict[str, str] = {}
+
+    async def ask(self) -> Answer:
+        side, number = self._side, next(_numbers)
+        named = claims_asked.renamed(self._probe, number)
+        key = key_of(named)
+        try:
+            await claims_asked.make(side, self._case, self._probe, number)
+            self.asked = await side.create(named)
+            found = await side.until(lambda: answer_with_claims(side, key), _ANSWER_S) or Answer()
+            self.before = claims_asked.before(side, self._case, self._probe, number, key)
+            self.names = claims_asked.names_of(side, key)
+            told = side.pods[key]["status"].get("resourceClaimStatuses", [])
+            self.asked["status"]["resourceClaimStatuses"] = told
+            if found.node:
+                return replace(found, claims=await claims_asked.written(side, key))
+            condition, event = map(self.in_plain_words, (found.condition, found.event))
+            return replace(found, condition=condition, event=event)
+        finally:
+            await claims_asked.remove(side, named)
+
+    def in_plain_words(self, told: Object) -> Object:
+        texts = {name: value for name, value in told.items() if isinstance(value, str)}
+        plain = claims_asked.in_plain_words
+        return told | {name: plain(self.names, value) for name, value in texts.items()}
+
 
 async def _connected(*sides: tuple[Path, Path | None]) -> list[Api]:
     apis = [Api(kubeconfig, log) for kubeconfig, log in sides]
@@ -188,6 +255,10 @@ async def _connected(*sides: tuple[Path, Path | None]) -> list[Api]:
 def _start_plane(assets: Path, folder: Path) -> ControlPlane:
     folder.mkdir(parents=True)
     return ControlPlane.start(assets, folder, disable_admission=_NO_ADMISSION)
+
+
+def _is_claim(thing: Object) -> bool:
+    return bool(thing["kind"] == "ResourceClaim")
 
 
 async def _create(side: Api, probe: Object) -> Object:
@@ -208,7 +279,7 @@ async def _answer(side: Api, pod: Object, others: list[Object]) -> Answer:
 
 async def _put_back(side: Api, told: Answer, case: Case) -> None:
     """Undoes what the scheduler did beside binding."""
-    if told.waits:
+    if told.waits and case.of_kind("PersistentVolumeClaim"):
         kinds = [BY_NAME["PersistentVolumeClaim"], BY_NAME["PersistentVolume"]]
         things = [found for kind in kinds for found in case.of_kind(kind.name)]
         await side.clear(kinds, [found for found in things if "finalizers" in found["metadata"]])

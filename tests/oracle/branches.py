@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from oracle.branches_asked import ARGUMENTS
 from oracle.branches_beyond import FEATURES, IMAGES, PREEMPTION, SCORES, VOLUMES
+from oracle.branches_claims import CLAIMS
 from oracle.branches_nominated import NOMINATIONS
 from oracle.branches_odd import ODD_IMAGES, ODD_PODS, ODD_SPREAD, ODD_STORAGE
 from oracle.case import Object, labels_of, nominated
@@ -218,4 +219,5 @@ BRANCHES: Mapping[str, Branches] = {
     "preemption": PREEMPTION,
     "nominations": NOMINATIONS,
     "arguments": ARGUMENTS,
+    "claims": CLAIMS,
 }

@@ -17,6 +17,7 @@ Object: TypeAlias = dict[str, Any]
 
 #: A scheduler's name that nobody serves.
 FOREIGN = "somebody-else"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NAMESPACES = ("team-a", "team-b", "team-c")
 
 
@@ -65,6 +66,22 @@ def waits(pod: Object) -> bool:
     spec = pod["spec"]
     held = "nodeName" in spec or bool(spec.get("schedulingGates"))
     return not held and spec["schedulerName"] != FOREIGN
+
+
+def uses_claims(pod: Object, case: Case) -> bool:
+    """Does it name resource claims, or may one be made for an extended resource?"""
+    return bool(pod["spec"].get("resourceClaims")) or bool(case.of_kind("DeviceClass"))
+
+
+def pinned(pod: Object, node: str) -> Object:
+    """The pod, for this node alone."""
+    found: Object = copied(pod)
+    affinity = found["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    required = affinity.setdefault(REQUIRED, {"nodeSelectorTerms": [{}]})
+    field_ = {"key": "metadata.name", "operator": "In", "values": [node]}
+    for term in required["nodeSelectorTerms"]:
+        term["matchFields"] = [*term.get("matchFields", ()), field_]
+    return found
 
 
 def copied(thing: Any) -> Any:

@@ -1,6 +1,7 @@
 """Two answers about one pod: do they agree, up to ties?"""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from fairlead.placement.explain import Explanation
 from oracle.answers import Answer
@@ -21,11 +22,32 @@ class Difference:
 
 
 def difference(
-    case: Case, probe: Object, theirs: Answer, ours: Answer, judged: Explanation
+    case: Case,
+    probe: Object,
+    theirs: Answer,
+    ours: Answer,
+    judged: Explanation,
+    failures: Collection[str] = (),
 ) -> Difference | None:
-    """What is not as kube-scheduler has it; None where the two agree."""
-    found = _differs(theirs, ours, judged, nominated(probe)) or _other_victims(case, theirs, ours)
+    """What is not as kube-scheduler has it; None where the two agree.
+
+    `failures` are what a filter says of each node on which it fails: each side tells one of them.
+    """
+    if theirs.message in failures and ours.message in failures:
+        ours = replace(ours, condition=theirs.condition, event=theirs.event)
+    found = (
+        _differs(theirs, ours, judged, nominated(probe))
+        or _other_devices(theirs, ours)
+        or _other_victims(case, theirs, ours)
+    )
     return found and Difference(*found, probe, theirs, ours)
+
+
+def _other_devices(theirs: Answer, ours: Answer) -> tuple[str, str] | None:
+    if theirs.claims == ours.claims:
+        return None
+    told = ["".join(f"\n        {each}" for each in side.claims) for side in (theirs, ours)]
+    return "devices", f"kube-scheduler on {theirs.node}: {told[0]}\n      Fairlead: {told[1]}"
 
 
 def _differs(

@@ -18,6 +18,8 @@ from oracle.some_rules import PREFERRED, REQUIRED
 
 #: The profile that decides as kube-scheduler does by default, in the file and in Fairlead.
 DEFAULT = "default-scheduler"
+#: One whose scores count devices that classes make an extended resource.
+DEVICES = "counts-devices"
 
 _PACKED = [
     {"name": "cpu", "weight": 1},
@@ -88,7 +90,12 @@ ARGUMENTS: dict[str, dict[str, Object]] = {
         },
     },
     "weighs": {},
-}
+    # Not for NodeResourcesBalancedAllocation: kube-scheduler 1.36.4 ends with a nil pointer there.
+    DEVICES: {
+        "NodeResourcesFit": {"scoringStrategy": {"type": "MostAllocated", "resources": [
+            {"name": "cpu", "weight": 1}, {"name": WIDGET, "weight": 5}]}},
+    },
+}  # fmt: skip
 #: What profiles change about the plugins themselves.
 _PLUGINS: dict[str, Object] = {
     "weighs": {
@@ -107,7 +114,7 @@ _PLUGINS: dict[str, Object] = {
 
 def in_turn(seed: int) -> str:
     """Which of them the case asks: the defaults every other time, and the others one by one."""
-    others = [name for name in ARGUMENTS if name != DEFAULT]
+    others = [name for name in ARGUMENTS if name not in (DEFAULT, DEVICES)]
     return DEFAULT if seed % 2 else others[seed // 2 % len(others)]
 
 

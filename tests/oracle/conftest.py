@@ -9,6 +9,7 @@ from oracle.arena import Arena, Result
 from oracle.case import Case
 from oracle.coverage import Coverage
 from oracle.generate import FEATURES
+from oracle.generate_claims import CLAIMS
 
 COVERAGE = pytest.StashKey[Coverage]()
 
@@ -36,7 +37,7 @@ def arena(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ar
 
 @pytest.fixture(scope="session")
 def results(arena: Arena, pytestconfig: pytest.Config) -> Results:
-    coverage = pytestconfig.stash[COVERAGE] = Coverage(FEATURES)
+    coverage = pytestconfig.stash[COVERAGE] = Coverage({*FEATURES, CLAIMS})
     return Results(arena, coverage)
 
 

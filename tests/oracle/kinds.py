@@ -26,6 +26,7 @@ class Kind:
 
 
 _STORAGE = "/apis/storage.k8s.io/v1"
+_RESOURCE = "/apis/resource.k8s.io/v1"
 
 #: Nodes come last: once a scheduler has seen them, it has had time to see the rest.
 KINDS = (
@@ -41,6 +42,11 @@ KINDS = (
     Kind("ReplicaSet", "/apis/apps/v1", "replicasets", namespaced=True),
     Kind("StatefulSet", "/apis/apps/v1", "statefulsets", namespaced=True),
     Kind("PodDisruptionBudget", "/apis/policy/v1", "poddisruptionbudgets", True, status_apart=True),
+    Kind("DeviceClass", _RESOURCE, "deviceclasses"),
+    Kind("ResourceSlice", _RESOURCE, "resourceslices"),
+    Kind("DeviceTaintRule", _RESOURCE, "devicetaintrules"),
+    Kind("ResourceClaimTemplate", _RESOURCE, "resourceclaimtemplates", namespaced=True),
+    Kind("ResourceClaim", _RESOURCE, "resourceclaims", namespaced=True, status_apart=True),
     Kind("Pod", "/api/v1", "pods", namespaced=True, status_apart=True),
     Kind("Node", "/api/v1", "nodes"),
 )

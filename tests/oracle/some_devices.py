@@ -57,8 +57,7 @@ class DrawnDevices(World):
         if any("adminAccess" in each for each in results):
             return None
         self._taken.add(_device_of({"devices": {"results": results}}))
-        node = self.draw.choice((*self.nodes, "gone"))
-        where = {"key": "metadata.name", "operator": "In", "values": [node]}
+        where = {"key": "metadata.name", "operator": "In", "values": [self.draw.choice(self.nodes)]}
         terms = {"nodeSelectorTerms": [{"matchFields": [where]}]}
         pinned = {"nodeSelector": terms} if self._chance(0.8) else {}
         # Without a time kube-scheduler tries to add one, which the API server does not take.

@@ -6,10 +6,12 @@
 import pytest
 
 from oracle.case import Case
+from oracle.claim_cases import elsewhere
 from oracle.configurations import in_turn
 from oracle.conftest import Results
 from oracle.coverage import shown
 from oracle.generate import generate
+from oracle.generate_claims import generate_claims
 
 #: Together they take every branch, most of them more than once. Odd ones ask the defaults.
 SEEDS = (
@@ -20,10 +22,14 @@ SEEDS = (
 CALM_SEEDS = (200, 203, 204, 207, 210, 213, 219, 220, 222, 230, 232, 233, 235, 290)
 #: One of each configuration, where scores decide.
 CONFIGURED_CALM_SEEDS = (300, 302, 304, 306, 308)
+#: Devices of drivers and resource claims; `bench/oracle.py --claims` runs more.
+CLAIM_SEEDS = (8, 9, 11, 15, 22, 25, 32, 34, 35, 37, 44, 45, 52, 69, 75)
 CASES = [
     *(generate(seed, scheduler=in_turn(seed)) for seed in SEEDS),
     *(generate(seed, calm=True) for seed in CALM_SEEDS),
     *(generate(seed, scheduler=in_turn(seed), calm=True) for seed in CONFIGURED_CALM_SEEDS),
+    *(generate_claims(seed) for seed in CLAIM_SEEDS),
+    elsewhere(),
 ]
 
 

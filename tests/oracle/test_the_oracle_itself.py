@@ -17,6 +17,7 @@ from oracle.compare import difference
 from oracle.configurations import DEFAULT, as_file, in_turn, served
 from oracle.exceptions import EXCEPTIONS, OnPurpose, excuse
 from oracle.generate import ALL_FEATURES, generate
+from oracle.generate_claims import generate_claims
 from oracle.judge import Judge
 from oracle.minimise import _parts, _with_fewer_fields, _with_fewer_objects, _without
 
@@ -48,6 +49,18 @@ def kind(theirs: Answer, ours: Answer, case: Case = EMPTY, probe: Object = PROBE
         pytest.param(Answer("a"), REFUSED, "verdict", id="placed there, refused here"),
         pytest.param(REFUSED, Answer("a"), "verdict", id="refused there, placed here"),
         pytest.param(Answer("a"), Answer(), "verdict", id="nothing said here"),
+        pytest.param(
+            Answer("a", claims=("gpu-0",)),
+            Answer("a", claims=("gpu-1",)),
+            "devices",
+            id="other devices",
+        ),
+        pytest.param(
+            Answer("a", claims=("gpu-0",)),
+            Answer("b", claims=("gpu-0",)),
+            "",
+            id="the same devices, had it been the same node",
+        ),
         pytest.param(Answer("c"), Answer("a"), "feasible", id="a node that we refuse"),
         pytest.param(Answer("d"), Answer("a"), "score", id="a node that we like less"),
         pytest.param(Answer("a"), Answer("d"), "score", id="a node that we should like less"),
@@ -67,6 +80,17 @@ def kind(theirs: Answer, ours: Answer, case: Case = EMPTY, probe: Object = PROBE
 )
 def test_a_difference_is_seen(theirs: Answer, ours: Answer, expected: str) -> None:
     assert kind(theirs, ours) == expected
+
+
+@pytest.mark.parametrize(
+    ("ours", "expected"),
+    [("on n1", ""), ("on n2", ""), ("on n3", "condition message")],
+    ids=["the same", "of another node", "of no node"],
+)
+def test_of_several_errors_each_side_tells_one(ours: str, expected: str) -> None:
+    told = [Answer(condition={"message": text}, event={"note": text}) for text in ("on n1", ours)]
+    found = difference(EMPTY, PROBE, *told, JUDGED, failures={"on n1", "on n2"})
+    assert (found.kind if found else "") == expected
 
 
 @pytest.mark.parametrize(
@@ -203,7 +227,13 @@ def test_the_defaults_that_are_built_in_are_those_of_an_empty_profile() -> None:
 
 
 def test_all_configurations_have_their_turn() -> None:
-    assert {in_turn(seed) for seed in range(10)} == served().keys()
+    asked = {in_turn(seed) for seed in range(10)} | {_scheduler_of(seed) for seed in range(3)}
+    assert asked == served().keys()
+
+
+def _scheduler_of(seed: int) -> str:
+    (name,) = {probe["spec"]["schedulerName"] for probe in generate_claims(seed).probes}
+    return str(name)
 
 
 # -- cases ---------------------------------------------------------------------------------------
