@@ -13,7 +13,13 @@ NODES = ("n0", "n1", "n2")
 def a_node(name: str) -> Object:
     amounts = {"cpu": "32", "memory": "64Gi", "pods": "110"}
     status = {"allocatable": amounts, "capacity": amounts}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "spec": {},
+        "status": status,
+    }
 
 
 def a_slice(node: str, *kinds: str) -> Object:

@@ -17,7 +17,7 @@ def place(arena: Arena, name: str, objects: list[Object], *probes: Object) -> li
 
 
 def test_devices_of_a_class_count_in_scores_of_its_extended_resource(arena: Arena) -> None:
-    """MostAllocated: one of four devices is held on n0, two of four on n1, none of two on n2.
+    """MostAllocated: one of four devices is held on n0, two of four on n1, none of three on n2.
 
     Devices of other kinds do not count.
     """
@@ -25,11 +25,11 @@ def test_devices_of_a_class_count_in_scores_of_its_extended_resource(arena: Aren
         a_class("wide", "wide", extendedResourceName=WIDGET),
         a_slice("n0", "wide", "wide", "wide", "wide"),
         a_slice("n1", "wide", "thin", "wide", "wide", "wide"),
-        a_slice("n2", "wide", "wide", "thin", "thin"),
+        a_slice("n2", "wide", "wide", "wide", "thin", "thin"),
         a_claim("h0", ONE, "n0", "d3"),
         a_claim("h1", ONE, "n1", "d0"),
         a_claim("h2", ONE, "n1", "d2"),
-        a_claim("h3", ONE, "n2", "d2"),
+        a_claim("h3", ONE, "n2", "d3"),
     ]
     pods = [a_probe(DEVICES, "1"), a_probe(DEVICES, "2")]
     assert place(arena, "devices-count", objects, *pods) == ["n1", "n1"]

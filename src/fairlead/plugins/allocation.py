@@ -41,7 +41,7 @@ def read_for(resources: Iterable[str]) -> Aspect:
     return read
 
 
-def amounts(resource: str, request: PodRequest, nodes: Nodes) -> tuple[PerNode, PerNode]:
+def use_and_capacity(resource: str, request: PodRequest, nodes: Nodes) -> tuple[PerNode, PerNode]:
     """What pods take of a resource on each node, and how much of it there is.
 
     Where no device plugin offers a resource that has a DeviceClass, devices of the class count.
@@ -54,11 +54,11 @@ def amounts(resource: str, request: PodRequest, nodes: Nodes) -> tuple[PerNode, 
     return np.where(stand_in, held, used), np.where(stand_in, devices, capacity)
 
 
-def amounts_here(resource: str, request: PodRequest, node: Nodes) -> tuple[int, int]:
+def use_and_capacity_here(resource: str, request: PodRequest, node: Nodes) -> tuple[int, int]:
     """The same of a single node, in plain numbers."""
     if not request.claims or not has_class(request.claims, resource):
         return node.amounts_here(resource)
-    used, capacity = amounts(resource, request, node)
+    used, capacity = use_and_capacity(resource, request, node)
     return int(used[0]), int(capacity[0])
 
 
@@ -158,7 +158,7 @@ def _shares_here(
     """The same of a single node in plain numbers: after each placement one is asked about again."""
     for resource, weight in weights.items():
         if counts_for(resource, request):
-            taken, capacity = amounts_here(resource, request, nodes)
+            taken, capacity = use_and_capacity_here(resource, request, nodes)
             if resource in _STATED_OR_NOT:
                 which = _STATED_OR_NOT.index(resource)
                 used = nodes.scored_here(which) + request.scored[which]
@@ -174,7 +174,7 @@ def _used(resource: str, request: PodRequest, nodes: Nodes) -> tuple[PerNode, Pe
         which = _STATED_OR_NOT.index(resource)
         used = nodes.scored_requested(which) + request.scored[which]
         return used, nodes.allocatable(resource)
-    used, capacity = amounts(resource, request, nodes)
+    used, capacity = use_and_capacity(resource, request, nodes)
     return used + request.amount(resource), capacity
 
 

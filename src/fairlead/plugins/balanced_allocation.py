@@ -11,12 +11,12 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.allocation import (
-    amounts,
-    amounts_here,
     check_weights,
     counts_for,
     cpu_and_memory,
     read_for,
+    use_and_capacity,
+    use_and_capacity_here,
 )
 
 
@@ -41,7 +41,7 @@ class NodeResourcesBalancedAllocation:
         counted = [resource for resource in self.resources if counts_for(resource, request)]
         if len(nodes) == 1 and len(counted) <= 2:
             return _rated_here(counted, request, nodes)
-        known = [amounts(resource, request, nodes) for resource in counted]
+        known = [use_and_capacity(resource, request, nodes) for resource in counted]
         before, capacity = np.array(known).transpose(1, 0, 2)
         asked = np.array([[request.amount(resource)] for resource in counted])
         change = _evenness(before + asked, capacity) - _evenness(before, capacity)
@@ -53,7 +53,7 @@ def _rated_here(counted: list[str], request: PodRequest, nodes: Nodes) -> NodeSc
     """The same of a single node in plain numbers: after each placement one is asked about again."""
     before, after = [], []
     for resource in counted:
-        used, capacity = amounts_here(resource, request, nodes)
+        used, capacity = use_and_capacity_here(resource, request, nodes)
         if capacity > 0:
             before.append(min(float(used) / float(capacity), 1.0))
             after.append(min(float(used + request.amount(resource)) / float(capacity), 1.0))

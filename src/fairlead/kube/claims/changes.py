@@ -32,6 +32,8 @@ class ClaimPatch:
     #: The end of the path.
     subresource: str
     body: JsonPatch
+    #: In the words of kube-scheduler, where it fails.
+    doing: str
 
 
 def is_same(one: Allocation | None, other: Allocation | None) -> bool:
@@ -59,12 +61,15 @@ def reserve_next(pod: Pod, write: ClaimWrite, now: ResourceClaim) -> ClaimPatch 
         if not is_same(now.allocation, write.allocation or write.claim.allocation):
             raise ClaimChanged(f"claim {now.key} got allocated elsewhere in the meantime")
         reserved = has_user(now, user.uid)
-        return None if reserved else ClaimPatch(_STATUS, reserve_patch(now, user))
+        if reserved:
+            return None
+        return ClaimPatch(_STATUS, reserve_patch(now, user), "add reservation to claim")
     if write.allocation is None:
         raise ClaimChanged(f"claim {now.key} got deallocated elsewhere in the meantime")
     if FINALIZER not in now.finalizers:
-        return ClaimPatch("", finalizer_patch(now))
-    return ClaimPatch(_STATUS, allocate_patch(now, user, write.allocation))
+        return ClaimPatch("", finalizer_patch(now), "add finalizer to claim")
+    doing = "add allocation and reservation to claim"
+    return ClaimPatch(_STATUS, allocate_patch(now, user, write.allocation), doing)
 
 
 def take_back_next(uid: str, write: ClaimWrite, now: ResourceClaim) -> ClaimPatch | None:
@@ -79,8 +84,8 @@ def take_back_next(uid: str, write: ClaimWrite, now: ResourceClaim) -> ClaimPatc
         return None
     is_last = len(now.reserved_for) == 1
     if is_last and is_same(now.allocation, write.allocation):
-        return ClaimPatch(_STATUS, free_patch(now))
-    return ClaimPatch(_STATUS, unreserve_patch(now, uid))
+        return ClaimPatch(_STATUS, free_patch(now), "deallocate claim")
+    return ClaimPatch(_STATUS, unreserve_patch(now, uid), "remove reservation of claim")
 
 
 def free_next(uid: str, decided: ResourceClaim, now: ResourceClaim) -> ClaimPatch | None:
@@ -92,4 +97,4 @@ def free_next(uid: str, decided: ResourceClaim, now: ResourceClaim) -> ClaimPatc
     others = any(user.uid not in known for user in now.reserved_for)
     if now.uid != decided.uid or others or not is_same(now.allocation, decided.allocation):
         return None
-    return ClaimPatch(_STATUS, free_patch(now))
+    return ClaimPatch(_STATUS, free_patch(now), "deallocate claim")

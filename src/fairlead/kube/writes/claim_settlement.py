@@ -57,6 +57,7 @@ class ClaimSettlement:
         self._failures = 0
         self._conflicts = 0
         self._doubt_until_s = 0.0
+        self._doing = ""
 
     async def apply(self, next_patch: Next) -> bool:
         """Writes until there is nothing more to do; whether anything was written."""
@@ -68,7 +69,7 @@ class ClaimSettlement:
 
     async def _try(self, patch: ClaimPatch) -> None:
         """Raises StepFailed when it is certain that it was not written and will not be."""
-        path = f"{self._path}{patch.subresource}"
+        path, self._doing = f"{self._path}{patch.subresource}", patch.doing
         try:
             reply = await self._client.request(
                 "PATCH", path, body=_encode(patch.body), content_type=JSON_PATCH
@@ -105,7 +106,7 @@ class ClaimSettlement:
         await asyncio.sleep(_AFTER_CONFLICT_S)
         await self._read()
         if self._conflicts >= _TRIES or (reply.status == 422 and self.now.version == before):
-            raise StepFailed(_refusal(reply))
+            raise self._failed(_refusal(reply))
 
     async def _again(self, problem: str) -> None:
         """After a pause; raises when it was tried often enough, and none of the tries counts."""
@@ -127,7 +128,10 @@ class ClaimSettlement:
             await self._read()
             self._doubt_until_s = 0.0
         if self.now.version == before:
-            raise StepFailed(problem)
+            raise self._failed(problem)
+
+    def _failed(self, problem: str) -> StepFailed:
+        return StepFailed(f"{self._doing} {self.now.key}: {problem}")
 
     def _doubt(self) -> None:
         self._doubt_until_s = asyncio.get_running_loop().time() + IN_FLIGHT_S
@@ -152,7 +156,7 @@ class ClaimSettlement:
             except (ApiError, *UNREADABLE) as error:
                 problem, may_pass = str(error), True
             if not may_pass or (tries + 1 >= _TRIES and not self._doubt_until_s):
-                raise StepFailed(problem)
+                raise StepFailed(f"get updated claim {self.now.key} after conflict: {problem}")
             await asyncio.sleep(pause_s(tries, longest_s=_LONGEST_PAUSE_S))
         return None
 

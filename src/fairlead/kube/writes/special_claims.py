@@ -161,4 +161,4 @@ def _decoded(reply: Reply) -> ResourceClaim | None:
 def _unprotect_next(claim: ResourceClaim, now: ResourceClaim) -> ClaimPatch | None:
     if now.uid != claim.uid or FINALIZER not in now.finalizers:
         return None
-    return ClaimPatch("", unprotect_patch(now))
+    return ClaimPatch("", unprotect_patch(now), "remove finalizer of claim")

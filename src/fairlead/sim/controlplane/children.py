@@ -8,7 +8,8 @@ from fairlead.sim.controlplane.client import SyncClient
 from fairlead.sim.controlplane.commands import free_port
 from fairlead.sim.controlplane.process import ChildProcess, ControlPlaneError, wait_until
 
-_START_TIMEOUT_S = 60.0
+#: kube-apiserver tries once a minute to make its namespaces, if the first time was too early.
+_START_TIMEOUT_S = 150.0
 _PORT_TRIES = 5
 
 
