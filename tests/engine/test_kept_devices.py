@@ -10,6 +10,7 @@ from test_gang_device_rooms import full, prepared
 
 from builders import a_pod, decide, see
 from claim_objects import a_claim, a_claiming_pod, a_slice
+from fairlead.apps.explain.explanation import ALL, Explainer
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.held_room import HELD_S, VICTIMS_GO_S
@@ -166,6 +167,29 @@ def test_explain_says_that_devices_are_kept() -> None:
     assert placement is not None
     told = explain(placement, engine.cluster, pod)
     assert "1 in use, 1 kept for another pod" in str(told)
+
+
+@pytest.mark.parametrize("name", ["high", "m0"])
+def test_explain_shows_the_preemptor_what_is_kept_for_it(name: str) -> None:
+    """A pod, or a gang; and looking changes nothing."""
+    engine = an_engine("n1")
+    low = run(engine, "low", "gpu-0")
+    run(engine, "other", "gpu-1", priority=10)
+    made = ask(engine) if name == "high" else ask_for_gang(engine, 1)
+    pods = {pod.name: pod for pod in engine.cluster.nominations.on("n1")}
+    pods["next"] = claims(engine, "next")
+    evicted(engine, made, low, now=0.2)
+    freed(engine, "low", now=0.3)
+    explainer = Explainer(engine, lambda key: pods[key.partition("/")[2]], now_s=lambda: 0.4)
+    before = engine.cluster.claims.usage.whole.copy()
+    for _ in range(2):
+        told = explainer(f"default/{name}", ALL)
+        assert told is not None
+        assert told["state"] == "fits"
+    other = explainer("default/next", ALL)
+    assert other is not None
+    assert "1 kept for another pod" in str(other["nodes"])
+    assert engine.cluster.claims.usage.whole == before
 
 
 @pytest.mark.parametrize("preempts", [True, False])

@@ -116,11 +116,12 @@ def keep_no_more(cluster: "Cluster", key: str) -> None:
 def opened_to(cluster: "Cluster", key: str, pod: Pod) -> Iterator[list[str]]:
     """Meanwhile the unit sees as free what is kept for it, and for units that it may evict.
 
-    Afterwards the list has the units that have lost devices to it.
+    Afterwards the list has the units that have lost devices to it. What is open already stays open.
     """
     state, may_evict, lost = cluster.claims, cluster.eviction_rule.may_evict, list[str]()
     opened = {other: state.kept.devices(other) for other, its in state.kept
-              if other == key or may_evict(pod, its)}  # fmt: skip
+              if (other == key or may_evict(pod, its))
+              and not state.is_hidden(holder_of(other))}  # fmt: skip
     for other in opened:
         _log_pools(cluster, state.hide(holder_of(other), hidden=True))
     try:

@@ -443,6 +443,10 @@ class DeviceClaims:
             self._hidden.discard(uid)
         return self._hold(uid)
 
+    def is_hidden(self, uid: str) -> bool:
+        """Whether the claim is as if it held nothing, at the moment."""
+        return uid in self._hidden
+
     def keep(
         self, key: str, pod: Pod, claims: Iterable[str], devices: Iterable[AllocatedDevice]
     ) -> ClaimChange:

@@ -6,6 +6,7 @@ out what it asks for, and tells it how that went.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from fairlead.cluster import reserving
 from fairlead.cluster.holdings import Holding
@@ -298,6 +299,13 @@ class Engine:
         if found := self.evicted_for_devices(uid, now=now):
             return found, ""
         return self._parts.gangs.would_evict(entry, now) if entry else ((), "")
+
+    def with_kept_devices(self, uid: str) -> AbstractContextManager[None]:
+        """Meanwhile a pending pod sees devices as free that are kept for it, or for its gang."""
+        entry = self.queue.get(uid)
+        if entry is None or not self.cluster.claims.kept:
+            return nullcontext()
+        return self._parts.gangs.rooms.opened_to(entry.unit)
 
     def evicted_for_devices(self, uid: str, *, now: float) -> tuple[Pod, ...]:
         """Who would be evicted for devices that claims of a pending pod, or of its gang, ask for.

@@ -144,8 +144,9 @@ class Explainer:
             where = f" to node {held.node}" if shown.nodes else ""
             return answer(pod, "binding", f"the pod is being bound{where}")
         try:
-            told = explained(placement, self.engine.cluster, pod, shown)
-            told = in_gang(self._in_queue(told, pod, shown), self.engine, pod, shown)
+            with self.engine.with_kept_devices(pod.uid):
+                told = explained(placement, self.engine.cluster, pod, shown)
+                told = in_gang(self._in_queue(told, pod, shown), self.engine, pod, shown)
             told = in_window(told, self.engine, pod, self.now_s())
             told = in_class(told, self.engine, pod, self.now_s())
             told |= moves_answer(told, self.engine, pod, self.limits, self.now_s())
