@@ -18,7 +18,7 @@ from consolidation_world import running
 from fairlead.apps.goals import report_book
 from fairlead.apps.goals.report_book import MOST_ROWS, OTHERS, ReportBook, ReportRow, RowKind
 from fairlead.apps.goals.report_view import report_rows, show_report
-from fairlead.apps.live.learned import read_report
+from fairlead.apps.live.learned import LearnedPlace, read_report
 from fairlead.apps.run.goals_reporting import GoalsReporting
 from fairlead.apps.run.report_measures import expose_report
 from fairlead.apps.run.run_time_store import RunTimeStore
@@ -28,7 +28,6 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceScheduled
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.reply import Reply
-from fairlead.kube.leadership.election import Terms
 from fairlead.model.node_figures import Figure, FigureList, FigureRule, SeenFigures
 from fairlead.model.service_classes import SERVICE_CLASS, ServiceClass
 from fairlead.model.start_times import StartTimes, utc
@@ -183,7 +182,9 @@ async def test_a_first_read_that_fails_loses_no_report() -> None:
         book.add(NOVEMBER, "team", "job", ReportRow(units=1.0))
     server, engine = _Server(kept, failures=1), an_engine()
     feed = partial(engine.handle, now=0.0)
-    store = RunTimeStore(server, Terms(), engine, feed, lambda: True, counted)  # type: ignore[arg-type]
+    store = RunTimeStore(
+        server, LearnedPlace("kube-system", "fairlead"), engine, feed, lambda: True, counted
+    )  # type: ignore[arg-type]
     assert not await store._write()
     for _ in range(2):
         assert await store._write()

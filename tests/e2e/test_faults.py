@@ -10,6 +10,7 @@ import pytest
 
 from builders import SCHEDULER
 from fairlead.apps.config.profiles import built_in
+from fairlead.apps.run.options import SchedulerOptions
 from fairlead.apps.run.scheduler import Scheduler
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
@@ -95,13 +96,19 @@ def test_a_pod_that_is_denied_every_bind_starves_nobody(new_control_plane) -> No
 
 
 @contextlib.asynccontextmanager
-async def scheduling(control_plane, **options) -> AsyncIterator[tuple[FaultProxy, Scheduler]]:
+async def scheduling(
+    control_plane, on_event=lambda _: None, **options
+) -> AsyncIterator[tuple[FaultProxy, Scheduler]]:
     """A scheduler in this process that reaches the real API server through a fault proxy."""
     access = load_access(str(control_plane.kubeconfig_for()))
     async with FaultProxy(access) as proxy:
         client = Client(proxy.access)
         scheduler = Scheduler(
-            client, {SCHEDULER: built_in(SCHEDULER)}, metrics=Metrics(), **options
+            client,
+            {SCHEDULER: built_in(SCHEDULER)},
+            SchedulerOptions(**options),
+            metrics=Metrics(),
+            on_event=on_event,
         )
         task = asyncio.create_task(scheduler.run())
         try:

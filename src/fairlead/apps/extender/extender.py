@@ -5,6 +5,7 @@ import asyncio
 import structlog
 
 from fairlead.apps.extender.refusal_delay import RefusalDelay
+from fairlead.apps.run.options import SchedulerOptions
 from fairlead.apps.run.scheduler import Scheduler
 from fairlead.engine import events, instructions
 from fairlead.kube.codec import decode_pod
@@ -41,7 +42,7 @@ class ExtenderDriver:
         self._client = client
         self._patience_s = patience_s
         self._scheduler = Scheduler(
-            client, {}, metrics=metrics, terms=terms, extender_profile=profile,
+            client, {}, SchedulerOptions(terms=terms, extender_profile=profile), metrics=metrics,
             on_event=self._on_event, on_instruction=self._on_instruction,
         )  # fmt: skip
         self.handler = ExtenderHandler(self._scheduler.engine)

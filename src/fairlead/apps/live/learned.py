@@ -3,6 +3,7 @@
 import binascii
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -24,7 +25,17 @@ RUNS, STARTS, SERVICE = "runs", "starts", "service"
 #: And what queues and jobs came to by month.
 REPORT = "report"
 #: Where the chart installs it.
-_NAMESPACE = "fairlead-system"
+NAMESPACE = "fairlead-system"
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedPlace:
+    """The ConfigMap of the scheduler with this Lease."""
+
+    namespace: str
+    lease: str
+    #: It is written at most so often.
+    every_s: float = 300.0
 
 
 class LearnedConfigMap(msgspec.Struct, rename="camel"):
@@ -96,7 +107,7 @@ def read_report(kept: Mapping[str, str]) -> ReportBook | None:
 async def _kept(client: Transport, planned: RunPlan) -> tuple[Mapping[str, str], str]:
     """The content of the ConfigMap, and why it is not known."""
     electing = planned.electing
-    namespace = electing.resource_namespace or _NAMESPACE
+    namespace = electing.resource_namespace or NAMESPACE
     path = config_map_path(namespace, electing.resource_name or Terms().name)
     try:
         reply = await client.request("GET", path)

@@ -1,6 +1,7 @@
 """`fairlead run`: from a plan to a scheduler at work, and to a clean end."""
 
 import logging
+from dataclasses import replace
 
 import structlog
 
@@ -10,7 +11,9 @@ from fairlead.apps.decision_log.frames import LogHeader
 from fairlead.apps.decision_log.recording import DecisionLog, described
 from fairlead.apps.explain.scope import Answer, ExplanationScope
 from fairlead.apps.fast_loop import run_in_fast_loop, spare_the_collector, until_signalled
+from fairlead.apps.live.learned import LearnedPlace
 from fairlead.apps.queues.reader import QueueReader
+from fairlead.apps.run.options import planned_options
 from fairlead.apps.run.scheduler import Scheduler
 from fairlead.apps.serving import connections, health
 from fairlead.apps.serving.access import access as access_to
@@ -41,30 +44,15 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
     terms = prepared.electing.terms(access)
     client = Client(access, user_agent=f"fairlead/{__version__}")
     metrics = Metrics()
-    scheduler = Scheduler(
-        client,
-        prepared.profiles,
-        metrics=metrics,
-        max_binds_in_flight=prepared.max_binds_in_flight,
+    told = replace(
+        planned_options(prepared),
         terms=terms,
+        learned_in=LearnedPlace(terms.namespace, terms.name) if terms else None,
         expects_variables=options.expects_variables,
         reservations=options.reservations.plan(access),
-        sources=prepared.sources,
-        gang_dialects=prepared.gang_dialects,
-        node_requests=prepared.node_requests,
-        queue_dialects=prepared.queue_dialects,
-        topology=prepared.topology,
-        consolidation=prepared.consolidation,
-        backfill=prepared.backfill,
-        figures=prepared.figures,
-        readings=prepared.readings,
-        forecasts=prepared.forecasts,
-        extenders=prepared.extenders,
-        service_classes=prepared.service_classes,
-        tenants=prepared.tenants,
-        decisions=_decisions(options, prepared, elects=terms is not None),
-        on_server=prepared.meet,
+        decisions=open_decision_log(options, prepared, elects=terms is not None),
     )
+    scheduler = Scheduler(client, prepared.profiles, told, metrics=metrics)
     seen_by = access_to(prepared.address, prepared.authenticate, Reviews(client))
     app = health.make_app(
         metrics.registry,
@@ -112,7 +100,10 @@ def _have_goals(prepared: RunPlan) -> bool:
     return any(profile.goals for profile in prepared.profiles.values())
 
 
-def _decisions(options: RunOptions, prepared: RunPlan, *, elects: bool) -> DecisionLog | None:
+def open_decision_log(
+    options: RunOptions, prepared: RunPlan, *, elects: bool
+) -> DecisionLog | None:
+    """None where nothing is recorded."""
     if prepared.decision_log is None:
         return None
     header = LogHeader(

@@ -19,6 +19,7 @@ from fairlead.apps.live.learned import (
     STARTS,
     SUFFIX,
     LearnedConfigMap,
+    LearnedPlace,
     config_map_path,
     kept_events,
     read_config_map,
@@ -30,12 +31,11 @@ from fairlead.engine.service_record import ServiceRecord
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import Transport
-from fairlead.kube.leadership.election import Terms
 
 log = structlog.get_logger(__name__)
 
-#: After something was learned, and after a write.
-_SOON_S, _EVERY_S = 5.0, 300.0
+#: After something was learned.
+_SOON_S = 5.0
 _LOOK_S = 1.0
 _TIMEOUT_S = 10.0
 
@@ -46,18 +46,16 @@ class RunTimeStore:
     def __init__(
         self,
         client: Transport,
-        terms: Terms,
+        place: LearnedPlace,
         engine: Engine,
         feed: Callable[[events.Event], None],
         leads: Callable[[], bool],
         report: ReportBook,
-        *,
-        every_s: float = _EVERY_S,
     ) -> None:
-        self._name = terms.name + SUFFIX
-        self._path = config_map_path(terms.namespace, terms.name)
+        self._name = place.lease + SUFFIX
+        self._path = config_map_path(place.namespace, place.lease)
         self._client, self._engine, self._feed, self._leads = client, engine, feed, leads
-        self._every_s, self._report = every_s, report
+        self._every_s, self._report = place.every_s, report
         self._problem = ""
         #: What was kept is taken in once, before it is replaced.
         self._has_read = False

@@ -4,12 +4,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import structlog
 
-from fairlead.apps.config.extender_terms import ExtenderPlan
 from fairlead.apps.decision_log.recording import DecisionLog, RecordedEngine
 from fairlead.apps.run.carrying_out import CarryingOut, Writers, about, doing, failed
 from fairlead.apps.run.claim_drivers import DriverWatch
@@ -27,6 +27,7 @@ from fairlead.apps.run.measures import Measures
 from fairlead.apps.run.node_requests import NodeRequestCare
 from fairlead.apps.run.object_watches import ObjectWatches
 from fairlead.apps.run.optional_kinds import OptionalKinds
+from fairlead.apps.run.options import SchedulerOptions
 from fairlead.apps.run.owner_reader import OwnerReader
 from fairlead.apps.run.pricing import Pricing
 from fairlead.apps.run.queue_measures import expose_queues_of
@@ -38,7 +39,7 @@ from fairlead.apps.run.service_measures import expose_service_classes
 from fairlead.apps.run.solving import Solving
 from fairlead.apps.run.start_forecasting import StartForecasting
 from fairlead.apps.run.usage import Usage
-from fairlead.apps.run.verification import EVERY_S, Verification
+from fairlead.apps.run.verification import Verification
 from fairlead.apps.run.watches import Watches
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import Engine
@@ -46,18 +47,17 @@ from fairlead.engine.reasons import SCHEDULER_ERROR
 from fairlead.kube.bind_encoder import DialectEncoder
 from fairlead.kube.errors import ApiError
 from fairlead.kube.failures import Failures
-from fairlead.kube.gangs.registry import ALL, GangDialects
+from fairlead.kube.gangs.registry import GangDialects
 from fairlead.kube.gangs.status_writer import GangStatusWriter
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.transport import Transport
-from fairlead.kube.leadership.election import Terms
 from fairlead.kube.leadership.elector import Elector, LeadershipLost
 from fairlead.kube.leadership.fence import Fenced
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.mirror.wire import StatusError
-from fairlead.kube.queues.registry import ALL_QUEUES, QueueDialects
+from fairlead.kube.queues.registry import QueueDialects
 from fairlead.kube.queues.status_writer import QueueStatusWriter
-from fairlead.kube.reservations import GRACE_S, ReservationPlan
+from fairlead.kube.reservations import GRACE_S
 from fairlead.kube.version import learn_behaviour
 from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.claim_writer import ClaimWriter
@@ -70,25 +70,14 @@ from fairlead.kube.writes.reserver import Reserver
 from fairlead.kube.writes.settling import Outcome
 from fairlead.kube.writes.special_claims import SpecialClaims
 from fairlead.kube.writes.volume_binder import VolumeBinder
-from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
-from fairlead.model.behaviour import Behaviour
-from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
-from fairlead.model.gpu_tenants import TenantTerms
-from fairlead.model.node_requests import RequestTerms
 from fairlead.model.pods import Pod, PodField
 from fairlead.model.readings import NodeReadings
-from fairlead.model.service_classes import ServiceClass
-from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.profile import Profile
 from fairlead.plugins.claim_step import ClaimStep
 from fairlead.plugins.prepare import PrepareStep
 from fairlead.plugins.reservation_step import ReservationStep
 from fairlead.plugins.volume_step import VolumeStep
-from fairlead.telemetry.figures.figure_sources import FigurePlan
-from fairlead.telemetry.figures.forecast_sources import ForecastPlan
-from fairlead.telemetry.figures.reading_sources import ReadingPlan
 from fairlead.telemetry.metrics import Metrics
-from fairlead.telemetry.sources import SourcePlan
 
 log = structlog.get_logger(__name__)
 
@@ -99,6 +88,7 @@ _STOP_GRACE_S = 5.0
 _IDLE_S = 1.0
 _STUCK_S = 5.0
 _CATCH_UP_AGAIN_S = 0.5
+_DEFAULTS = SchedulerOptions()
 
 _Part = (
     Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
@@ -116,107 +106,77 @@ class Scheduler:
         self,
         client: Client,
         profiles: Mapping[str, Profile],
+        options: SchedulerOptions = _DEFAULTS,
         *,
         metrics: Metrics,
-        max_binds_in_flight: int = 64,
-        verify_every_s: float = EVERY_S,
-        terms: Terms | None = None,
-        expects_variables: bool = False,
-        extender_profile: Profile | None = None,
-        reservations: ReservationPlan | None = None,
-        sources: Sequence[SourcePlan] = (),
-        figures: Sequence[FigurePlan] = (),
-        readings: Sequence[ReadingPlan] = (),
-        forecasts: Sequence[ForecastPlan] = (),
-        extenders: Sequence[ExtenderPlan] = (),
-        service_classes: tuple[ServiceClass, ...] = (),
-        tenants: TenantTerms | None = None,
-        gang_dialects: GangDialects = ALL,
-        node_requests: RequestTerms | None = None,
-        queue_dialects: QueueDialects = ALL_QUEUES,
-        topology: Topology = NO_LEVELS,
-        consolidation: ConsolidationTerms = NO_MOVES,
-        backfill: BackfillTerms = NO_BACKFILL,
-        decisions: DecisionLog | None = None,
-        on_server: Callable[[Behaviour], None] = lambda _: None,
         on_event: Callable[[events.Event], None] = lambda _: None,
         on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
     ) -> None:
-        """With `terms` it stands by until it is elected on them; without, it decides at once.
-
-        With `expects_variables` there is a warning about each GPU pod that was bound without them.
-        `sources` tell what GPUs do, a standby as well: it decides by that from the first pod on.
-        `figures` tell what nodes cost, draw and emit, `readings` what else the file names,
-        `forecasts` which hours are cheap, `service_classes` how long units may wait.
-        `extenders` are asked over HTTP about pods. Pods of different `tenants` share no GPU.
-        With `reservations` shares are also assigned on nodes with NVIDIA's device plugin.
-        `gang_dialects` say which pods belong together; not where another scheduler decides.
-        `node_requests` say how nodes are requested for gangs that lack them.
-        `queue_dialects` say what teams may use; not where another scheduler decides, either.
-        `topology` lists the levels that rules of gangs name. `consolidation` says whether pods are
-        moved so that others start, `backfill` whether starts of waiting pods are planned.
-        `decisions` is where all that is decided is recorded.
-        `on_server` is told what the API server is before anything else is asked of it.
-        """
-        self._client = client
-        self._on_server = on_server
-        self._on_event = on_event
-        self._on_instruction = on_instruction
-        self.metrics = metrics
-        self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
-        failures = Failures()
-        self._decisions = decisions
-        self.engine = (partial(RecordedEngine, decisions) if decisions else Engine)(
-            profiles,
-            extender_profile,
-            _encoder(self._elector, failures, decisions),
-            reserves=reservations is not None,
-            topology=topology,
-            consolidation=consolidation,
-            backfill=backfill,
-            extenders=[each.terms for each in extenders],
-            tenants=tenants,
-        )
-        self._extenders = (
-            ExtenderCalls(extenders, client, self._feed, metrics) if extenders else None
-        )
+        if not profiles:  # another scheduler decides
+            options = replace(
+                options, gang_dialects=GangDialects(()), queue_dialects=QueueDialects(())
+            )
+        self._client, self._options, self.metrics = client, options, metrics
+        self._on_event, self._on_instruction = on_event, on_instruction
         self._served = frozenset(profiles)
-        self.engine.keeps_records = (
-            decisions.keeps_records if decisions else log.is_enabled_for(logging.DEBUG)
-        )
-        served = (*profiles.values(), *([extender_profile] if extender_profile else ()))
+        self._awake = asyncio.Event()
+        self._decided_at_s = time.monotonic()
+        terms = options.terms
+        self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
         #: Whether our cache is good enough to decide by: no earlier leader knew more.
         self._has_taken_over = self._elector is None
-        writer: Transport = Fenced(client, self._elector.leads) if self._elector else client
+        failures = Failures()
+        self.engine = _engine(profiles, options, _encoder(self._elector, failures, options))
         self._containment = Containment(self.engine, failures)
+        writer: Transport = Fenced(client, self._elector.leads) if self._elector else client
+        self._add_writes(writer, failures)
+        self._add_watches(writer, profiles)
+        self._add_steps(writer, failures)
+        self._add_measures()
+        self._add_sources(profiles)
+        self._add_records(writer)
+        self._add_checks()
+        self._carrying_out = CarryingOut(
+            self._writers(),
+            self.engine,
+            self._measures,
+            expects_variables=options.expects_variables,
+            perform=self._perform,
+        )
+
+    # -- parts -------------------------------------------------------------------------------
+
+    def _leads(self) -> bool:
+        return self._has_taken_over
+
+    def _add_writes(self, writer: Transport, failures: Failures) -> None:
         self._binder = Binder(
-            writer, self._bind_ended, max_in_flight=max_binds_in_flight, failures=failures
+            writer,
+            self._bind_ended,
+            max_in_flight=self._options.max_binds_in_flight,
+            failures=failures,
         )
         self._recorder = Recorder(writer, pods_wait=self._pods_wait)
         self._evictor = Evictor(
             writer, self._feed, self._recorder.preempted, now_ns=time.time_ns, failures=failures
         )
-        self._awake = asyncio.Event()
-        if not profiles:
-            gang_dialects, queue_dialects = GangDialects(()), QueueDialects(())
+
+    def _add_watches(self, writer: Transport, profiles: Mapping[str, Profile]) -> None:
+        options, extender = self._options, self._options.extender_profile
         self._kinds = OptionalKinds(
-            client,
+            self._client,
             writer,
             self._feed,
             self._containment.supervise,
             self._served,
-            gang_dialects,
-            queue_dialects,
-            self._node_requests(client, writer, node_requests) if profiles else None,
+            options.gang_dialects,
+            options.queue_dialects,
+            self._node_requests(writer) if profiles else None,
             counts_data=count_data(profiles.values()),
         )
-        readiness = DeviceReadiness(self._kinds.claims.get, self._recorder.warned)
-        special = SpecialClaims(writer, self._kinds.claims.get)
-        self._claim_writer = ClaimWriter(
-            writer, self._kinds.claims.written, time.time, readiness, special
-        )
+        served = (*profiles.values(), *([extender] if extender else ()))
         self._watches = Watches(
-            client,
+            self._client,
             self.engine,
             self._feed,
             self._awake.set,
@@ -224,106 +184,15 @@ class Scheduler:
             with_selectors=any(
                 profile.pod_fields & PodField.DEFAULT_SELECTOR for profile in served
             ),
-            reservations_in=reservations.namespace if reservations else "",
-            gang_dialects=gang_dialects,
-            queue_dialects=queue_dialects,
+            reservations_in=options.reservations.namespace if options.reservations else "",
+            gang_dialects=options.gang_dialects,
+            queue_dialects=options.queue_dialects,
         )
-        self._volume_binder = VolumeBinder(
-            writer, self._watches.volume_claims, self._watches.volumes
-        )
-        self._reservations = ReservationCare(
-            self.engine,
-            self._feed,
-            lambda: self._has_taken_over,
-            metrics,
-            grace_s=reservations.grace_s if reservations else GRACE_S,
-        )
-        self._reserver = Reserver(
-            writer, reservations, lambda: self.engine.cluster, self._reservations.failed
-        ) if reservations else None  # fmt: skip
-        writers: dict[type[PrepareStep], StepWriter] = {
-            VolumeStep: self._volume_binder, ClaimStep: self._claim_writer
-        }  # fmt: skip
-        if self._reserver:
-            writers[ReservationStep] = self._reserver
-        self._preparer = Preparer(self._feed, writers, failures=failures)
-        self._decided_at_s = time.monotonic()
-        self._pricing = Pricing(self.engine, self._feed)
-        asks = any(profile.solver for profile in profiles.values())
-        self._solving = Solving(self.engine, self._feed, metrics) if asks else None
-        self.usage = Usage(self.engine.cluster)
-        self._measures = Measures(
-            metrics, self.engine, self._binder, self._recorder, self._kinds.gangs.writer
-        )
-        self._measures.watch_containment(self._containment)
-        if decisions:
-            self._measures.watch_decision_log(decisions)
-        expose(metrics, self.usage)
-        expose_queues_of(self.engine, metrics)
-        expose_counted_of(self.engine, metrics)
-        if self._elector:
-            self._measures.watch_leader(self._elector)
-        self._feeds = Feeds(self.engine, self._feed, metrics)
-        self._feeds.add_readings(sources, self._measures)
-        self._feeds.add_figures(figures)
-        self._feeds.add_named(readings)
-        self._feeds.add_forecasts(forecasts, client)
-        if service_classes:
-            expose_service_classes(service_classes, self.engine, metrics)
-        self._service_classes = service_classes
-        self._releases = Releases(self.engine, self._feed, metrics)
-        self._rejections = KubeletRejections(client, self._feed, self._served)
-        self._reporting = GoalsReporting(self.engine, self.usage, lambda: self._has_taken_over)
-        self._run_time_store = RunTimeStore(
-            writer, terms, self.engine, self._feed, lambda: self._has_taken_over,
-            self._reporting.book,
-        ) if terms and profiles else None  # fmt: skip
-        if self._run_time_store:
-            self._reporting.loaded = self._run_time_store.loaded
-            expose_report(self._reporting.book, metrics)
-        self._ended = EndedRuns(
-            client,
-            self._feed,
-            self.engine,
-            self._served,
-            lambda: self._has_taken_over,
-            self._run_time_store.loaded if self._run_time_store else None,
-        )
-        self._forecasting = StartForecasting(self.engine, self._feed, lambda: self._has_taken_over)
-        self._drivers = DriverWatch(
-            self._served, self._watches.pods, self.engine, lambda: not self._unsynced(), metrics
-        )
-        self._owners = OwnerReader(client, self._feed, self._served, time.monotonic)
-        writes = Writers(
-            self._binder,
-            self._preparer,
-            self._recorder,
-            self._evictor,
-            self._claim_writer,
-            self._kinds,
-            FinishedMembers(client, self._feed, self._watches.decode_pod),
-            self._reporting,
-            self._reserver,
-            self._extenders,
-        )
-        self._finished = writes.finished
-        self._carrying_out = CarryingOut(
-            writes,
-            self.engine,
-            self._measures,
-            expects_variables=expects_variables,
-            perform=self._perform,
-        )
-        self._verification = Verification(
-            self.engine, self._reflectors, self._watches.pods, self._feed, metrics, verify_every_s
-        )
-        self._verification.leaves_out = self._leaves_out
 
-    def _node_requests(
-        self, client: Client, writer: Transport, terms: RequestTerms | None
-    ) -> NodeRequestCare | None:
+    def _node_requests(self, writer: Transport) -> NodeRequestCare | None:
+        terms = self._options.node_requests
         return NodeRequestCare(
-            client,
+            self._client,
             writer,
             terms,
             lambda: self.engine.node_requests,
@@ -331,6 +200,119 @@ class Scheduler:
             self._containment.supervise,
             lambda: self._has_taken_over and not self._unsynced(),
         ) if terms else None  # fmt: skip
+
+    def _add_steps(self, writer: Transport, failures: Failures) -> None:
+        """What is written before a bind."""
+        claims, plan = self._kinds.claims, self._options.reservations
+        readiness = DeviceReadiness(claims.get, self._recorder.warned)
+        special = SpecialClaims(writer, claims.get)
+        self._claim_writer = ClaimWriter(writer, claims.written, time.time, readiness, special)
+        self._volume_binder = VolumeBinder(
+            writer, self._watches.volume_claims, self._watches.volumes
+        )
+        self._reservations = ReservationCare(
+            self.engine,
+            self._feed,
+            self._leads,
+            self.metrics,
+            grace_s=plan.grace_s if plan else GRACE_S,
+        )
+        self._reserver = Reserver(
+            writer, plan, lambda: self.engine.cluster, self._reservations.failed
+        ) if plan else None  # fmt: skip
+        writers: dict[type[PrepareStep], StepWriter] = {
+            VolumeStep: self._volume_binder, ClaimStep: self._claim_writer
+        }  # fmt: skip
+        if self._reserver:
+            writers[ReservationStep] = self._reserver
+        self._preparer = Preparer(self._feed, writers, failures=failures)
+
+    def _add_measures(self) -> None:
+        engine, metrics, options = self.engine, self.metrics, self._options
+        self.usage = Usage(engine.cluster)
+        self._measures = Measures(
+            metrics, engine, self._binder, self._recorder, self._kinds.gangs.writer
+        )
+        self._measures.watch_containment(self._containment)
+        if options.decisions:
+            self._measures.watch_decision_log(options.decisions)
+        if self._elector:
+            self._measures.watch_leader(self._elector)
+        expose(metrics, self.usage)
+        expose_queues_of(engine, metrics)
+        expose_counted_of(engine, metrics)
+        if options.service_classes:
+            expose_service_classes(options.service_classes, engine, metrics)
+
+    def _add_sources(self, profiles: Mapping[str, Profile]) -> None:
+        """What is asked outside the API server, or in processes of its own."""
+        client, options, metrics = self._client, self._options, self.metrics
+        self._pricing = Pricing(self.engine, self._feed)
+        asks = any(profile.solver for profile in profiles.values())
+        self._solving = Solving(self.engine, self._feed, metrics) if asks else None
+        self._extenders = (
+            ExtenderCalls(options.extenders, client, self._feed, metrics)
+            if options.extenders
+            else None
+        )
+        self._feeds = Feeds(self.engine, self._feed, metrics)
+        self._feeds.add_readings(options.sources, self._measures)
+        self._feeds.add_figures(options.figures)
+        self._feeds.add_named(options.readings)
+        self._feeds.add_forecasts(options.forecasts, client)
+
+    def _add_records(self, writer: Transport) -> None:
+        """What is learned from pods, and reported."""
+        client, engine, place = self._client, self.engine, self._options.learned_in
+        self._reporting = GoalsReporting(engine, self.usage, self._leads)
+        self._run_time_store = RunTimeStore(
+            writer, place, engine, self._feed, self._leads, self._reporting.book
+        ) if place and self._served else None  # fmt: skip
+        if self._run_time_store:
+            self._reporting.loaded = self._run_time_store.loaded
+            expose_report(self._reporting.book, self.metrics)
+        self._ended = EndedRuns(
+            client,
+            self._feed,
+            engine,
+            self._served,
+            self._leads,
+            self._run_time_store.loaded if self._run_time_store else None,
+        )
+        self._forecasting = StartForecasting(engine, self._feed, self._leads)
+        self._owners = OwnerReader(client, self._feed, self._served, time.monotonic)
+
+    def _add_checks(self) -> None:
+        metrics = self.metrics
+        self._releases = Releases(self.engine, self._feed, metrics)
+        self._rejections = KubeletRejections(self._client, self._feed, self._served)
+        self._drivers = DriverWatch(
+            self._served, self._watches.pods, self.engine, lambda: not self._unsynced(), metrics
+        )
+        self._verification = Verification(
+            self.engine,
+            self._reflectors,
+            self._watches.pods,
+            self._feed,
+            metrics,
+            self._options.verify_every_s,
+        )
+        self._verification.leaves_out = self._leaves_out
+
+    def _writers(self) -> Writers:
+        self._finished = FinishedMembers(self._client, self._feed, self._watches.decode_pod)
+        return Writers(
+            self._binder,
+            self._preparer,
+            self._recorder,
+            self._evictor,
+            self._claim_writer,
+            self._kinds,
+            self._finished,
+            self._reporting,
+            self._reserver,
+            self._extenders,
+        )
 
     # -- life --------------------------------------------------------------------------------
 
@@ -341,10 +323,10 @@ class Scheduler:
         an election that was lost.
         """
         behaviour = await learn_behaviour(self._client)
-        self._on_server(behaviour)
+        self._options.on_server(behaviour)
         self._feed(events.ServerKnown(behaviour))
-        if self._service_classes:
-            self._feed(events.ServiceClassesSeen(self._service_classes))
+        if self._options.service_classes:
+            self._feed(events.ServiceClassesSeen(self._options.service_classes))
         supervise = self._containment.supervise
         deciding = asyncio.create_task(supervise("decide", self._decide_forever), name="decide")
         parts = [deciding]
@@ -397,8 +379,8 @@ class Scheduler:
                 task.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
             await self._hand_over()
-            if self._decisions:
-                self._decisions.close(_STOP_GRACE_S)
+            if self._options.decisions:
+                self._options.decisions.close(_STOP_GRACE_S)
 
     def choose(self, pod: Pod, node: str) -> None:
         """Another scheduler, whom we advise, chose a node: binds the pod there, or declines."""
@@ -557,8 +539,8 @@ class Scheduler:
             self._awake.clear()
             if self._containment.rebuild_is_due(time.monotonic()):
                 await self._rebuild()
-            if self._decisions:
-                await self._tend_log(self._decisions)
+            if self._options.decisions:
+                await self._tend_log(self._options.decisions)
             if self._has_taken_over and not self._unsynced():
                 await self._decide_while_there_is_work()
             self._decided_at_s = time.monotonic()
@@ -628,10 +610,31 @@ class Scheduler:
             return
 
 
+def _engine(
+    profiles: Mapping[str, Profile], options: SchedulerOptions, encoder: DialectEncoder
+) -> Engine:
+    decisions = options.decisions
+    engine = (partial(RecordedEngine, decisions) if decisions else Engine)(
+        profiles,
+        options.extender_profile,
+        encoder,
+        reserves=options.reservations is not None,
+        topology=options.topology,
+        consolidation=options.consolidation,
+        backfill=options.backfill,
+        extenders=[each.terms for each in options.extenders],
+        tenants=options.tenants,
+    )
+    engine.keeps_records = (
+        decisions.keeps_records if decisions else log.is_enabled_for(logging.DEBUG)
+    )
+    return engine
+
+
 def _encoder(
-    elector: Elector | None, failures: Failures, decisions: DecisionLog | None
+    elector: Elector | None, failures: Failures, options: SchedulerOptions
 ) -> DialectEncoder:
     now_ns, epoch = time.time_ns, (lambda: elector.epoch) if elector else None
-    if decisions:
+    if decisions := options.decisions:
         now_ns, epoch = decisions.drawing(now_ns), epoch and decisions.drawing(epoch)
     return DialectEncoder(now_ns, epoch=epoch, failures=failures)
