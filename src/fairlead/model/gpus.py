@@ -271,3 +271,8 @@ class Grant:
     @property
     def assigned(self) -> bool:
         return self.source > GrantSource.ASKED
+
+
+def gpu_amount(gpus: float) -> str:
+    """In words: "1 GPU", "0.5 GPUs"."""
+    return f"{gpus:g} GPU{'' if gpus == 1 else 's'}"
