@@ -315,6 +315,29 @@ def test_teams_contend_and_fairlead_queue_shows_them(start, environment, tmp_pat
     assert "research" in kubectl(path, "get", "queues")
 
 
+@pytest.mark.server
+def test_all_of_the_configuration_is_used_and_starts_are_forecast(start, environment, tmp_path):
+    log, config = tmp_path / "decisions", tmp_path / "fairlead.yaml"
+    config.write_text(
+        "apiVersion: fairlead.dev/v1alpha1\nkind: SchedulerConfiguration\n"
+        f"decisionLog: {{directory: {log}}}\n"
+    )
+    path = tmp_path / "kubeconfig"
+    start("--teams", "--config", config, "--kubeconfig-out", path)
+
+    def forecast():
+        done = subprocess.run(
+            [*COMMAND[:-1], "queue", "--start", "--kubeconfig", str(path)],
+            env=environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        lines = [line.split() for line in done.stdout.splitlines()[1:]]
+        return [line for line in lines if line[-1] != "(null)"]
+
+    until(path.exists)
+    assert until(forecast, 180.0)
+    assert any(log.iterdir()), "the decision log is a part of the configuration"
+
+
 def test_it_runs_on_the_real_control_plane(up, tmp_path):
     cache = Path(find_programs()).parents[1]
     done = up("--headless", "--for", "12s", "--real", "--speed", "4", timeout=120,

@@ -5,6 +5,7 @@ import msgspec
 from fairlead.apps.up import workload as up_workload
 from fairlead.kube.codec import decode_pod
 from fairlead.model.nodes import GPU
+from fairlead.model.run_times import RUN_TIME
 from fairlead.sim.kubelets import RUN_FOR
 from fairlead.sim.workload import (
     SAMPLE,
@@ -163,10 +164,16 @@ def test_a_pod_carries_its_request_its_time_and_its_name():
 
 
 def test_a_job_is_indexed_and_runs_all_at_once():
-    body = object_of(Create(a_stream(kind="Job", replicas=4), "work-0001", 10.0), speed=2.0)
+    body = object_of(Create(a_stream(kind="Job", replicas=4), "work-0001", 10.0), pod_speed=2.0)
     spec = body["spec"]
     assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 4, 4)
     assert spec["template"]["metadata"]["annotations"][RUN_FOR] == "5s"
+
+
+def test_pods_declare_the_longest_run_time_of_their_stream():
+    action = Create(a_stream(run_for="10s-25s"), "work-0001", 12.0)
+    assert object_of(action)["metadata"]["annotations"][RUN_TIME] == "25s"
+    assert object_of(action, speed=4.0)["metadata"]["annotations"][RUN_TIME] == "7s"
 
 
 def test_pods_of_a_stateful_set_are_not_told_to_end():

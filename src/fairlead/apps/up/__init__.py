@@ -8,17 +8,18 @@ bound in a headless run.
 import asyncio
 import signal
 import sys
-from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from fairlead import __version__
-from fairlead.apps.config.run_plan import DEFAULT_ADDRESS, RunOptions, plan
+from fairlead.apps.config.run_plan import DEFAULT_ADDRESS, RunOptions, RunPlan, plan
 from fairlead.apps.explain.explanation import Explainer
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.queues.reader import QueueReader
+from fairlead.apps.run.options import SchedulerOptions, planned_options
+from fairlead.apps.run.run import open_decision_log
 from fairlead.apps.run.scheduler import Scheduler
 from fairlead.apps.serving import connections, health
 from fairlead.apps.serving.access import AllowAll
@@ -29,6 +30,7 @@ from fairlead.apps.up import workload as up_workload
 from fairlead.apps.up.cluster import Ground, embedded, real
 from fairlead.apps.up.dra_driver import publish
 from fairlead.apps.up.kubeconfig import kubeconfig_place, record_scheduler_url
+from fairlead.apps.up.learning import make_learned_place
 from fairlead.apps.up.load_generator import LoadRunner
 from fairlead.apps.up.watching import Watching
 from fairlead.base.durations import DurationError, length_s
@@ -37,7 +39,6 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.kube.leadership.presence import Presence
 from fairlead.model.errors import ConfigError
-from fairlead.placement.profile import Profile
 from fairlead.sim.dra.shapes import with_drivers
 from fairlead.sim.kubelets import Kubelets
 from fairlead.sim.machines import DEFAULT_MACHINES, Machine, machines
@@ -76,7 +77,7 @@ class UpPlan:
     machines: list[Machine]
     workload: Workload
     lasts_s: float | None
-    profiles: Mapping[str, Profile]
+    prepared: RunPlan
 
     @property
     def live(self) -> bool:
@@ -96,11 +97,11 @@ def prepare(options: UpOptions) -> UpPlan:
     if options.teams and options.dra:
         raise ConfigError("--teams and --dra are workloads of their own; choose one")
     workload = _workload(options)
-    profiles = plan(RunOptions(config=options.config)).profiles
+    prepared = plan(RunOptions(config=options.config))
     there = machines(options.nodes)
     if options.dra:
         there = with_drivers(there)
-    return UpPlan(options, there, workload, lasts_s, profiles)
+    return UpPlan(options, there, workload, lasts_s, prepared)
 
 
 def _workload(options: UpOptions) -> Workload:
@@ -166,8 +167,11 @@ async def _work(plan: UpPlan, watching: Watching, ground: Ground) -> None:
     try:
         if plan.options.dra:
             await publish(client, plan.machines)
-        profiles = plan.profiles
-        scheduler = Scheduler(client, profiles, metrics=Metrics(), on_instruction=watching.note)
+        profiles = plan.prepared.profiles
+        told = await _scheduler_options(plan, client)
+        scheduler = Scheduler(
+            client, profiles, told, metrics=Metrics(), on_instruction=watching.note
+        )
         watching.follow(scheduler.engine)
         # Pods live for seconds here, and not for days.
         scheduler.usage.every_s, scheduler.usage.enough_s = _MEASURE_EVERY_S, _ENOUGH_S
@@ -198,6 +202,14 @@ async def _work(plan: UpPlan, watching: Watching, ground: Ground) -> None:
         await served.cleanup()
     finally:
         await client.close()
+
+
+async def _scheduler_options(plan: UpPlan, client: Client) -> SchedulerOptions:
+    decisions = open_decision_log(
+        RunOptions(config=plan.options.config), plan.prepared, elects=False
+    )
+    place = await make_learned_place(client)
+    return replace(planned_options(plan.prepared), learned_in=place, decisions=decisions)
 
 
 async def _serve(scheduler: Scheduler, ground: Ground) -> connections.Port:

@@ -100,10 +100,8 @@ class LoadRunner:
     async def _try(self, action: Action) -> None:
         match action:
             case Create(stream):
-                _expect(
-                    await self._post(_PATHS[stream.kind], object_of(action, self._pod_speed)),
-                    201, 409,
-                )  # fmt: skip
+                body = object_of(action, self._pod_speed, self._generator.speed)
+                _expect(await self._post(_PATHS[stream.kind], body), 201, 409)
             case Delete(kind, name):
                 path = f"{_PATHS[kind]}/{name}"
                 _expect(await self._client.request("DELETE", path, body=_OPTIONS), 200, 202, 404)

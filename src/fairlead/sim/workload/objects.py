@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from importlib import resources
+from math import ceil
 from typing import Any
 
 import yaml
 
 from fairlead.base.durations import text_of
 from fairlead.model.nodes import GPU
+from fairlead.model.run_times import RUN_TIME
 from fairlead.sim.kubelets import RUN_FOR
 from fairlead.sim.workload import QUEUE_LABEL, SAMPLE, Create, Stream, TeamQueue, Workload
 
@@ -19,8 +21,11 @@ _QUEUES = "queues.fairlead.dev"
 _IMAGE = "registry.k8s.io/pause:3.10"
 
 
-def object_of(action: Create, speed: float = 1.0) -> Object:
-    """What to POST. `speed` shortens the run time of the pods, for kubelets at real time."""
+def object_of(action: Create, pod_speed: float = 1.0, speed: float = 1.0) -> Object:
+    """What to POST. `pod_speed` shortens the run time of the pods, for kubelets at real time.
+
+    Pods declare the longest run time of their stream, at the `speed` at which all of them run.
+    """
     stream = action.stream
     labels = {**stream.labels, "app": stream.name, SAMPLE: action.name}
     labels |= {QUEUE_LABEL: stream.queue} if stream.queue else {}
@@ -28,8 +33,9 @@ def object_of(action: Create, speed: float = 1.0) -> Object:
     if stream.kind == "StatefulSet":
         # Its pods would be started again when they end: the workload deletes the whole instead.
         return _stateful_set(stream, metadata, _template(stream, labels, None))
-    run_for = text_of(action.run_for_s / speed)
+    run_for = text_of(action.run_for_s / pod_speed)
     template = _template(stream, labels, run_for)
+    template["metadata"]["annotations"][RUN_TIME] = f"{ceil(stream.run_range_s[1] / speed)}s"
     if stream.kind == "Job":
         return _job(stream, metadata, template)
     metadata["annotations"] = template["metadata"]["annotations"]
