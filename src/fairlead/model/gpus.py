@@ -273,6 +273,6 @@ class Grant:
         return self.source > GrantSource.ASKED
 
 
-def gpu_amount(gpus: float) -> str:
+def number_of_gpus(gpus: float) -> str:
     """In words: "1 GPU", "0.5 GPUs"."""
     return f"{gpus:g} GPU{'' if gpus == 1 else 's'}"

@@ -5,7 +5,7 @@ from typing import Any
 
 from fairlead.engine.consolidation.movable import requested_milli
 from fairlead.engine.consolidation.plans import ConsolidationPlan, NoConsolidation
-from fairlead.model.gpus import WHOLE, gpu_amount
+from fairlead.model.gpus import WHOLE, number_of_gpus
 from fairlead.queue.units import Gang, Unit
 
 DefragAnswer = dict[str, Any]
@@ -50,7 +50,7 @@ def plan_lines(answers: list[DefragAnswer]) -> Iterator[str]:
 def _helping(told: DefragAnswer) -> Iterator[str]:
     moves = told["moves"]
     yield (
-        f"{told['unit']} ({gpu_amount(told['gpus'])}) starts after {len(moves)} move(s): "
+        f"{told['unit']} ({number_of_gpus(told['gpus'])}) starts after {len(moves)} move(s): "
         f"{told['gpusMoved']:g} GPU(s) move, {told['gpuSecondsLost']:.0f} GPU-seconds are lost, "
         f"{told['gpuSecondsGained']:.0f} gained"
     )
@@ -64,4 +64,4 @@ def _helping(told: DefragAnswer) -> Iterator[str]:
 
 def _useless(told: DefragAnswer) -> Iterator[str]:
     more = " (the search was cut short)" if told["cutShort"] else ""
-    yield f"{told['unit']} ({gpu_amount(told['gpus'])}): no moves help: {told['why']}{more}"
+    yield f"{told['unit']} ({number_of_gpus(told['gpus'])}): no moves help: {told['why']}{more}"

@@ -10,7 +10,7 @@ from fairlead.apps.top.table import Column, plain_lines
 from fairlead.apps.what_if.costs import TeamCost, team_costs
 from fairlead.apps.what_if.outlook import ClusterOutlook, UnitChange, UnitOutlook, mean_wait_s
 from fairlead.apps.what_if.what_if import WhatIfAnswer
-from fairlead.model.gpus import gpu_amount
+from fairlead.model.gpus import number_of_gpus
 from fairlead.telemetry.rightsizing import span
 
 _NOW_S = 1.0
@@ -164,7 +164,7 @@ def _asked_line(name: str, answer: WhatIfAnswer) -> str:
     if unit is None or unit.start_s is None:
         return f"{shown_name(name)} does not start {_within(answer)}"
     where = _nodes(unit.nodes)
-    gpus = f"{gpu_amount(unit.gpus)} on " if unit.gpus else ""
+    gpus = f"{number_of_gpus(unit.gpus)} on " if unit.gpus else ""
     return f"{shown_name(name)} to start {_at(unit.start_s, answer)} using {gpus}{where}"
 
 
