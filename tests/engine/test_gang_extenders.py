@@ -11,7 +11,14 @@ from fairlead.cluster.trial import Trial
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import ExtendersAnswered, NodeSeen, PodGone, PodSeen
 from fairlead.engine.gang_trials import Filling, GangTrials
-from fairlead.engine.instructions import AnnounceFailure, AskExtenders, Bind, Evict, Instruction
+from fairlead.engine.instructions import (
+    AnnounceFailure,
+    AskExtenders,
+    AttemptCrashed,
+    Bind,
+    Evict,
+    Instruction,
+)
 from fairlead.model.gangs import Membership, TopologyRule
 from fairlead.model.http_extenders import ExtenderAnswer, ExtenderTerms
 from fairlead.model.pods import Pod
@@ -68,6 +75,7 @@ class World:
 
     def _take(self, made: "list[Instruction] | tuple[Instruction, ...]") -> None:
         for each in made:
+            assert not isinstance(each, AttemptCrashed), each.error
             if isinstance(each, AskExtenders):
                 self.asked.append(each)
                 self.questions += 1

@@ -18,7 +18,7 @@ from fairlead.engine.events import (
     PodGone,
 )
 from fairlead.engine.in_flight import contradictions
-from fairlead.engine.instructions import AskExtenders, Instruction
+from fairlead.engine.instructions import AskExtenders, AttemptCrashed, Instruction
 from fairlead.model.http_extenders import ExtenderAnswer, ExtenderTerms
 from fairlead.model.node_figures import NAME, Figure, FigureList, FigureRule, SeenFigures
 from fairlead.model.pods import Pod
@@ -53,6 +53,7 @@ class HeldWorld(GangWorld):
         self.tell(NodeSeen(a_node(name, gpus=2, resources={"cpu": cores})))
 
     def _carry_out(self, made: Sequence[Instruction]) -> None:
+        assert not [each.error for each in made if isinstance(each, AttemptCrashed)]
         self.asked += [each for each in made if isinstance(each, AskExtenders)]
         super()._carry_out(made)
 
