@@ -209,6 +209,18 @@ def test_a_free_gpu_on_which_something_runs_is_not_quiet() -> None:
     assert TOO_BUSY in tried(engine, of_class("q", "chat", GpuRequest(1)), 11.0)
 
 
+def test_pods_that_no_class_concerns_share_their_answers_with_plain_ones() -> None:
+    engine = an_engine()
+    cluster = engine.cluster
+    assert cluster.request_of(of_class("a", "plain")) == cluster.request_of(of_class("b", ""))
+    whole = of_class("c", "plain", GpuRequest(1))
+    assert cluster.request_of(whole) is whole.request
+    only_small = Engine({SCHEDULER: built_in("gpu-scheduler")})
+    only_small.handle(ServiceClassesSeen((SMALL,)), now=0.0)
+    plain = of_class("d", "")
+    assert only_small.cluster.request_of(plain) is plain.request
+
+
 def test_slices_are_not_concerned() -> None:
     mig = (MigProfile("1g.10gb", 1, (0, 1, 2)),)
     engine = an_engine(mig=mig, slots=8)

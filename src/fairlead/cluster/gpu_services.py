@@ -56,6 +56,8 @@ class GpuServices:
         #: Pods of no class with terms about GPUs have a bit, too.
         self._bits = {name: 1 << place for place, name in enumerate((*terms, ""))}
         levels = {level for each in terms.values() for level in (each.quiet, each.neighbours)}
+        #: Whether some class matters to pods of others.
+        self._keeps_away = any(each.neighbours is not None for each in terms.values())
         #: GPUs that are too busy by readings alone, for each level.
         self._latched: dict[float, GpuMask] = {
             level: np.zeros((0, 0), np.bool_) for level in sorted(filter(None, levels))
@@ -79,6 +81,8 @@ class GpuServices:
         if ask is None or ask.sliced or ask.map_slot is not None:
             return pod.request
         name = self._name_of(pod)
+        if not name and not self._keeps_away:
+            return pod.request
         if ask.whole and (not name or self.terms[name].quiet is None):
             return pod.request
         return _of_class(pod.request, name)
