@@ -128,7 +128,7 @@ def test_a_share_that_moves_is_seen_at_once() -> None:
     refused = [each for each in attempts if each and each.outcome is Outcome.UNSCHEDULABLE]
     assert len(refused) == 4
     said = [made.message for each in refused for made in each.instructions]
-    assert all(each.endswith("there is no pod that may be evicted for it.") for each in said)
+    assert all(each.endswith("would have more than its fair share with it.") for each in said)
     scene.queue("b", weight=3.0)
     scene.create("b")
     attempt = scene.decide()

@@ -65,6 +65,7 @@ TOO_MANY_GROUPS = "gangs with so many groups that have topology rules evict no o
 TOO_MANY_REQUESTS = f"gangs with more than {MOST_REQUESTS} different requests evict no others"
 TOO_MANY_CLAIMING = f"gangs of more than {MOST_CLAIMING} pods with resource claims evict no others"
 NO_VICTIMS = "there is no pod that may be evicted for it"
+ABOVE_SHARE = "its queue, or one above, would have more than its fair share with it"
 PAUSED = "room was made for it before, in vain; it waits before that is tried again"
 
 #: Places the gang in a trial; what comes of it.
@@ -240,7 +241,7 @@ class GangRooms:
         """A queue that has its share reclaims nothing: most searches need not begin."""
         if reclaim is None or reclaim.has_victims(victim_groups(self._cluster)):
             return ""
-        return NO_VICTIMS
+        return NO_VICTIMS if reclaim.is_due(reclaim.key) else ABOVE_SHARE
 
     def _has_lower(self, unit: Unit) -> bool:
         """Whether there is any pod that may go."""
