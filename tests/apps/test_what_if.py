@@ -39,8 +39,9 @@ from fairlead.model.advance import AdvanceReservation
 from fairlead.model.errors import ConfigError
 from fairlead.model.gpus import FAIRLEAD, GpuRequest
 from fairlead.model.pods import Pod
-from fairlead.model.queues import GPUS, QueueSpec
+from fairlead.model.queues import GPUS, QueueSpec, UnitOrder
 from fairlead.model.run_times import RunTime
+from fairlead.model.service_classes import SERVICE_CLASS, ServiceClass
 from fairlead.sim.virtual.jobs import equal_nodes
 
 NOTHING = ManifestPods(())
@@ -306,6 +307,47 @@ def test_a_reservation_counts() -> None:
     long = ask(shown, work=workload_of([a_job(4)], ManifestDefaults()))
     unit = long.after.units["default/train-0"]
     assert unit.start_s == pytest.approx(7200.0, abs=60.0)
+
+
+@pytest.mark.parametrize(("gpus", "start_s"), [(2, 0.0), (3, 7200.0)])
+def test_a_reservation_of_single_gpus_leaves_the_rest(gpus: int, start_s: float) -> None:
+    now_s = time.time()
+    advance = AdvanceReservation(
+        "demo", now_s + 3600.0, now_s + 7200.0, gpus=2, gpus_per_node=2,
+        namespaces=frozenset({"demo"}),
+    )  # fmt: skip
+    job = a_job(gpus)
+    job["spec"]["template"]["metadata"]["annotations"]["fairlead.dev/run-time"] = "10h"
+    shown: list[Event] = [NodeSeen(a_node("n", gpus=4)), AdvanceSeen(advance)]
+    answer = ask(shown, work=workload_of([job], ManifestDefaults()))
+    unit = answer.after.units["default/train-0"]
+    assert unit.start_s == pytest.approx(start_s, abs=60.0)
+
+
+def test_service_classes_count() -> None:
+    """The unit that has less time left starts first, though it came later."""
+    urgent = ServiceClass("urgent", wait_goal_s=120.0)
+    patient = ServiceClass("patient", wait_goal_s=7200.0)
+    planned = replace(plan(RunOptions()), service_classes=(urgent, patient))
+
+    def waits(name: str) -> Event:
+        said = {SERVICE_CLASS: name}
+        return PodSeen(a_pod(name, gpus=4, queue="fairlead/team", run_time=RunTime(600.0),
+                             annotations=said, created=ago(10)))  # fmt: skip
+
+    shown: list[Event] = [
+        NodeSeen(a_node("n", gpus=4)),
+        QueueKindSeen("fairlead", is_served=True),
+        QueueSeen(QueueSpec("fairlead/team", order=UnitOrder.SLACK)),
+        PodSeen(a_pod("r", gpus=4, node="n", started=ago(60), run_time=RunTime(120.0))),
+        waits("patient"),
+        waits("urgent"),
+    ]
+    units = answered(WhatIfOptions(RunOptions()), planned, shown, NOTHING, "default").before.units
+    first, second = (units[f"default/{name}"].start_s for name in ("urgent", "patient"))
+    assert first is not None
+    assert second is not None
+    assert first < second
 
 
 def test_extenders_that_are_not_asked_are_named(tmp_path: Path) -> None:

@@ -21,12 +21,12 @@ Templates = Mapping[str, ResourceClaim]
 
 def missing_templates(pods: Iterable[Pod]) -> dict[str, Pod]:
     """Templates ("namespace/name") without a claim of the pod, each with a pod that names it."""
-    return {
-        f"{pod.namespace}/{use.template}": pod
-        for pod in pods
-        for use in pod.request.claims
-        if use.template and not use.key
-    }
+    found: dict[str, Pod] = {}
+    for pod in pods:
+        for use in pod.request.claims:
+            if use.template and not use.key:
+                found.setdefault(f"{pod.namespace}/{use.template}", pod)
+    return found
 
 
 async def read_templates(client: Client, keys: Iterable[str]) -> dict[str, ResourceClaim]:

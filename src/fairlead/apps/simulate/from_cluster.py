@@ -4,17 +4,13 @@ import time
 from collections.abc import Iterable, Sequence
 
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
+from fairlead.apps.live.engine_ahead import engine_ahead
 from fairlead.apps.live.live_engine import read_cluster
 from fairlead.apps.simulate.runs import SimRun
-from fairlead.cluster import reserving
-from fairlead.engine.engine import Engine
-from fairlead.engine.events import Event, PricesComputed
+from fairlead.engine.events import Event
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError
-from fairlead.placement.prices import compute
-from fairlead.placement.profile import without_solver
-from fairlead.queue.retry_times import ONLY_ON_CHANGE
 from fairlead.sim.virtual.figures import figures_of
 from fairlead.sim.virtual.live_state import AssumedRunTimes, begin_with
 from fairlead.sim.virtual.policies.policy import SimPolicy
@@ -60,36 +56,11 @@ def run_from(
     """The cluster that these events show, from `wall_s` (seconds since 1970) on."""
     began = time.process_time()
     order = JobOrder(policy) if policy and policy.orders else None
-    engine = _engine(events, planned, policy, order, wall_s)
+    backfill = policy.backfill if policy else None
+    engine = engine_ahead(events, planned, wall_s, order=order, backfill=backfill)
     cluster = begin_with(engine, assumed=assumed, order=order)
     cluster.decide_now()
     result = cluster.run()
     name, knows = (policy.name, policy.knows) if policy else (CURRENT, "estimate")
     cpu_s = time.process_time() - began
     return SimRun(_CLUSTER, name, "as configured", knows, figures_of(result), result, cpu_s)
-
-
-def _engine(
-    events: Iterable[Event],
-    planned: RunPlan,
-    policy: SimPolicy | None,
-    order: JobOrder | None,
-    wall_s: float,
-) -> Engine:
-    engine = Engine(
-        without_solver(planned.profiles),
-        order=order,
-        topology=planned.topology,
-        tenants=planned.tenants,
-        reserves=True,
-        retries=ONLY_ON_CHANGE,
-        backfill=policy.backfill if policy else planned.backfill,
-    )
-    engine.wall_offset_s = wall_s
-    for event in events:
-        engine.handle(event, now=0.0)
-    if not engine.cluster.reservations:  # the scheduler may not be allowed to make any
-        reserving.switch(engine.cluster, on=False)
-    if (prices := compute(engine.basis())) is not None:
-        engine.handle(PricesComputed(prices), now=0.0)
-    return engine

@@ -5,16 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairlead.apps.config.run_plan import RunPlan
-from fairlead.cluster import reserving
+from fairlead.apps.live.engine_ahead import engine_ahead
 from fairlead.cluster.claim_charges import held_milli
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import Event, PricesComputed
+from fairlead.engine.events import Event
 from fairlead.model.gpus import WHOLE
 from fairlead.model.pods import Pod
 from fairlead.placement.disruption_units import gpus_of_pod, lost_s
-from fairlead.placement.prices import compute
-from fairlead.placement.profile import without_solver
-from fairlead.queue.retry_times import ONLY_ON_CHANGE
 from fairlead.sim.virtual.jobs import JobRecord
 from fairlead.sim.virtual.live_state import AssumedRunTimes, RunLength, begin_with
 
@@ -70,7 +67,7 @@ def look_ahead(
     events: Iterable[Event], planned: RunPlan, horizon: Horizon, wall_s: float
 ) -> ClusterOutlook:
     """What happens if nothing else does. The events are those that show the cluster now."""
-    engine = _engine(events, planned, wall_s)
+    engine = engine_ahead(events, planned, wall_s)
     pods = {pod.key: pod for pod in _known_pods(engine)}
     queues = _queues(engine, pods.values())
     stakes = _stakes(engine, wall_s)
@@ -90,26 +87,6 @@ def look_ahead(
         unit = _unit(record, queues, stakes)
         found.units[record.name] = unit
     return found
-
-
-def _engine(events: Iterable[Event], planned: RunPlan, wall_s: float) -> Engine:
-    engine = Engine(
-        without_solver(planned.profiles),
-        topology=planned.topology,
-        tenants=planned.tenants,
-        reserves=True,
-        retries=ONLY_ON_CHANGE,
-        backfill=planned.backfill,
-    )
-    engine.wall_offset_s = wall_s
-    for event in events:
-        engine.handle(event, now=0.0)
-    if not engine.cluster.reservations:  # the scheduler may not be allowed to make any
-        reserving.switch(engine.cluster, on=False)
-    prices = compute(engine.basis())
-    if prices is not None:
-        engine.handle(PricesComputed(prices), now=0.0)
-    return engine
 
 
 def _known_pods(engine: Engine) -> Iterable[Pod]:
