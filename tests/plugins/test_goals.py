@@ -8,13 +8,16 @@ import pytest
 from builders import SCHEDULER, a_node, a_pod, a_request, decide, see
 from fairlead.apps.config import config as configs
 from fairlead.apps.config.profiles import aiming, built_in
+from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.nodes import Nodes
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import FiguresSeen, NodeSeen
 from fairlead.engine.instructions import Bind, Decided
 from fairlead.model.errors import ConfigError
 from fairlead.model.goals import GoalUnit
 from fairlead.model.node_figures import NAME, Figure, FigureList, FigureRule, SeenFigures
+from fairlead.model.pods import PodRequest
 from fairlead.plugins.goals import GoalLevel, Goals
 from fairlead.plugins.goals_built_in import (
     Carbon,
@@ -24,6 +27,7 @@ from fairlead.plugins.goals_built_in import (
     UnusedWatts,
     Watts,
 )
+from fairlead.plugins.node_share import share_of_node
 from fairlead.plugins.registry import Registry
 from gang_world import a_gang
 
@@ -237,3 +241,16 @@ def test_what_goals_counted_is_recorded_for_each_pod_of_a_gang_beside_those_befo
     assert [each.record.goals[0].text for each in decided] == [
         "UnusedCost 6 money/h", "UnusedCost 0 money/h",
     ]  # fmt: skip
+
+
+def test_goals_compute_the_part_of_a_node_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    goals = Goals((level(PodCost(), UnusedCost(), tolerance=1.0), level(Watts()), level(Carbon())))
+    engine, calls = an_engine(goals, a_node("n1"), a_node("n2")), []
+
+    def counted(request: PodRequest, nodes: Nodes) -> NodeScores:
+        calls.append(len(nodes))
+        return share_of_node(request, nodes)
+
+    monkeypatch.setattr("fairlead.plugins.goals.share_of_node", counted)
+    assert placed(engine, gpus=1)
+    assert calls == [2]
