@@ -9,7 +9,8 @@ backlog is there before the scheduler starts, and pods a second count from the f
 last. "steady": pods with a template come while others end, 100 at a time, for --seconds; a pod is
 deleted when it is bound, and kube-controller-manager frees its device.
 The floor is a client that only writes: finalizer, allocation with reservation, binding, event, in
-the bodies that Fairlead sends. It decides nothing.
+the bodies that Fairlead sends, as the same ServiceAccount. It decides nothing: devices are taken as
+they are free, and in the steady state a pod is bound when watches have shown it and its claim.
 """
 
 import argparse
@@ -18,7 +19,8 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,7 +43,17 @@ from fairlead.model.claims import AllocatedDevice, Allocation, ClaimUser, Resour
 from fairlead.model.pods import NodeTerm, Pod
 from fairlead.model.selectors import Requirement
 from fairlead.sim.controlplane import NO_SERVICE_ACCOUNT, ChildProcess, ControlPlane
-from ground import ROOT, api_cpu_s, assets, bind_times, for_all, say, settle, start_scheduler
+from ground import (
+    ROOT,
+    api_cpu_s,
+    assets,
+    bind_times,
+    for_all,
+    say,
+    scheduler_account,
+    settle,
+    start_scheduler,
+)
 
 DRIVER, CLASS, DEVICES = "test-driver.cdi.k8s.io", "test-class", 10
 API = "/apis/resource.k8s.io/v1"
@@ -79,8 +91,6 @@ def main() -> None:
     for number in range(options.rounds):
         for case in options.cases:
             for side in options.sides if number % 2 == 0 else options.sides[::-1]:
-                if case == "steady" and side == FLOOR:
-                    continue
                 found.append({"case": case, "side": side, **_measured(case, side, options)})
                 say(str(found[-1]))
     command = f"python bench/claims_live.py --nodes {options.nodes} --pods {options.pods}"
@@ -146,15 +156,17 @@ def _post(plane: ControlPlane, path: str, body: dict[str, Any]) -> None:
 
 
 async def _occupy(admin: str, count: int, nodes: int) -> None:
-    """Claims that have devices, the same number on each node."""
+    """Claims that have devices, the same number on each node.
+
+    As in scheduler_perf no pod has them reserved: kube-controller-manager would free them.
+    """
 
     async def occupy(client: Client, number: int) -> None:
         body = {"metadata": {"name": f"used-{number}"}, "spec": SPEC}
         reply = await client.request("POST", CLAIMS, body=json.dumps(body).encode())
         assert reply.status == 201, reply.message
         where = _allocation(f"n-{number % nodes}", number // nodes)
-        user = ClaimUser(f"uid-{number}", "other")
-        await _write(client, decode_claim(reply.body), user, where)
+        await _write(client, decode_claim(reply.body), None, where)
 
     await for_all(admin, occupy, count)
 
@@ -166,11 +178,13 @@ def _allocation(node: str, device: int) -> Allocation:
 
 
 async def _write(
-    client: Client, claim: ResourceClaim, user: ClaimUser, allocation: Allocation
+    client: Client, claim: ResourceClaim, user: ClaimUser | None, allocation: Allocation
 ) -> None:
     path = f"{CLAIMS}/{claim.name}"
     for sub, body in (("", finalizer_patch(claim)), ("/status", None)):
-        patch = body or allocate_patch(claim, user, allocation)
+        patch = body or allocate_patch(claim, user or ClaimUser("", ""), allocation)
+        if user is None and sub:
+            del patch[-1]["value"]["reservedFor"]
         reply = await client.request(
             "PATCH", path + sub, body=msgspec.json.encode(patch), content_type=JSON_PATCH
         )
@@ -214,14 +228,17 @@ async def _all_have_claims(client: Client) -> bool:
 
 
 @contextmanager
-def _side(plane: ControlPlane, side: str) -> Iterator[ChildProcess]:
+def _side(plane: ControlPlane, side: str, *, is_steady: bool = False) -> Iterator[ChildProcess]:
     if side != FLOOR:
         with start_scheduler(plane, side) as process:
             yield process
         return
-    command = [sys.executable, __file__, "--floor", str(plane.kubeconfig_for())]
+    kubeconfig = str(plane.kubeconfig_for(scheduler_account(plane)))
+    command = [sys.executable, __file__, "--steady" if is_steady else "--floor", kubeconfig]
     with ChildProcess(FLOOR, command, plane.logs / "floor.log") as process:
         yield process
+        if not process.alive:
+            raise SystemExit((plane.logs / "floor.log").read_text()[-2000:])
 
 
 def _drained(plane: ControlPlane, side: str, admin: str, pods: int) -> dict[str, float]:
@@ -251,7 +268,7 @@ def _wait(times: list[float], pods: int, process: ChildProcess) -> None:
 
 
 def _steady(plane: ControlPlane, side: str, admin: str, seconds: float) -> dict[str, float]:
-    with _side(plane, side) as process:
+    with _side(plane, side, is_steady=True) as process:
         settle(process, within_s=30)
         cpu_s, api_s = process.cpu_seconds(), api_cpu_s(plane)
         count, spent_s = asyncio.run(_come_and_go(admin, SIDES[side], seconds))
@@ -269,7 +286,8 @@ async def _come_and_go(admin: str, scheduler: str, seconds: float) -> tuple[int,
     """How many pods were bound, and how long it took."""
     client = Client(load_access(admin))
     bound: asyncio.Queue[str] = asyncio.Queue()
-    watching = asyncio.create_task(_watch_binds(client, bound))
+    watcher = Client(load_access(admin))
+    watching = asyncio.create_task(_see_binds(watcher, bound))
     await asyncio.sleep(1.0)
     began_s, numbers, count = time.monotonic(), iter(range(10**6)), 0
 
@@ -290,23 +308,25 @@ async def _come_and_go(admin: str, scheduler: str, seconds: float) -> tuple[int,
             work.add(task)
             task.add_done_callback(work.discard)
     spent_s = time.monotonic() - began_s
+    if watching.done():
+        watching.result()
     watching.cancel()
     await asyncio.gather(*work, return_exceptions=True)
     await client.close()
+    await watcher.close()
     return count, spent_s
 
 
-async def _watch_binds(client: Client, bound: asyncio.Queue[str]) -> None:
-    params = {"watch": "true", "fieldSelector": "spec.nodeName!="}
-    seen: set[str] = set()
-    async with client.watch(PODS, params) as stream:
-        while (lines := await stream.lines()) is not None:
-            for line in lines:
-                event = msgspec.json.decode(line)
-                name = event["object"]["metadata"].get("name", "")
-                if event["type"] == "ADDED" and name not in seen:
-                    seen.add(name)
-                    bound.put_nowait(name)
+async def _see_binds(client: Client, bound: asyncio.Queue[str]) -> None:
+    """Ten times a second: the same work of the API server for all sides."""
+    params, seen = {"fieldSelector": "spec.nodeName!="}, set[str]()
+    while True:
+        reply = await client.request("GET", PODS, params=params, timeout_s=60)
+        names = {one["metadata"]["name"] for one in json.loads(reply.body)["items"]}
+        for name in names - seen:
+            bound.put_nowait(name)
+        seen |= names
+        await asyncio.sleep(0.1)
 
 
 # -- the floor -------------------------------------------------------------------------------------
@@ -327,18 +347,85 @@ async def floor(kubeconfig: str) -> None:
         name = statuses[0]["resourceClaimName"] if statuses else pod.name
         jobs.append((pod, claims[name], f"n-{number % nodes}", number // nodes))
 
-    async def bind(job: tuple[Pod, ResourceClaim, str, int]) -> None:
-        pod, claim, node, device = job
-        user = ClaimUser(pod.uid, pod.name)
-        await _write(client, claim, user, _allocation(node, device))
-        body = encode_binding(Bind(pod, node))
-        reply = await client.request("POST", f"{PODS}/{pod.name}/binding", body=body)
-        assert reply.status == 201, reply.message
-        event = msgspec.json.encode(scheduled_event(pod, node, "bench", time.time_ns()))
-        await client.request("POST", EVENTS, body=event)
-
-    await each(jobs, bind)
+    await each(jobs, lambda job: _bind(client, *job))
     await asyncio.sleep(600)
+
+
+async def _bind(client: Client, pod: Pod, claim: ResourceClaim, node: str, device: int) -> None:
+    user = ClaimUser(pod.uid, pod.name)
+    await _write(client, claim, user, _allocation(node, device))
+    body = encode_binding(Bind(pod, node))
+    reply = await client.request("POST", f"{PODS}/{pod.name}/binding", body=body)
+    assert reply.status == 201, reply.message
+    event = msgspec.json.encode(scheduled_event(pod, node, "bench", time.time_ns()))
+    await client.request("POST", EVENTS, body=event)
+
+
+class SteadyFloor:
+    """Binds pods as they come, to devices that are free."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._free: deque[tuple[str, int]] = deque()
+        self._claims: dict[str, ResourceClaim] = {}
+        #: Pods by the claim that was made for them, until both are shown.
+        self._waiting: dict[str, Pod] = {}
+        self._held: dict[str, tuple[str, int]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        reply = await self._client.request("GET", "/api/v1/nodes")
+        nodes = [one["metadata"]["name"] for one in json.loads(reply.body)["items"]]
+        reply = await self._client.request("GET", CLAIMS, timeout_s=60)
+        listed = json.loads(reply.body)
+        claims = (decode_claim(json.dumps(one).encode()) for one in listed["items"])
+        given = (claim.allocation.devices for claim in claims if claim.allocation)
+        used = {(each.pool, each.device) for devices in given for each in devices}
+        every = ((node, number) for number in range(DEVICES) for node in nodes)
+        self._free.extend(each for each in every if (each[0], f"device-{each[1]}") not in used)
+        since = listed["metadata"]["resourceVersion"]
+        await asyncio.gather(
+            self._watch(CLAIMS, since, self._see_claim), self._watch(PODS, since, self._see_pod)
+        )
+
+    async def _watch(self, path: str, since: str, see: Callable[[str, Any], None]) -> None:
+        params = {"watch": "true", "resourceVersion": since}
+        async with self._client.watch(path, params) as stream:
+            while (lines := await stream.lines()) is not None:
+                for line in lines:
+                    event = msgspec.json.decode(line)
+                    see(event["type"], event["object"])
+                    self._bind_next()
+
+    def _see_claim(self, kind: str, shown: Any) -> None:
+        claim = decode_claim(json.dumps(shown).encode())
+        if kind != "DELETED":
+            self._claims[claim.name] = claim
+        elif (device := self._held.pop(claim.name, None)) is not None:
+            self._claims.pop(claim.name, None)
+            self._free.append(device)
+
+    def _see_pod(self, kind: str, shown: Any) -> None:
+        statuses = shown["status"].get("resourceClaimStatuses")
+        if kind == "DELETED" or shown["spec"].get("nodeName") or not statuses:
+            return
+        name = statuses[0]["resourceClaimName"]
+        if name not in self._held:
+            self._waiting[name] = decode_pod(json.dumps(shown).encode())
+
+    def _bind_next(self) -> None:
+        for name in [name for name in self._waiting if name in self._claims]:
+            if not self._free:
+                return
+            device = self._held[name] = self._free.popleft()
+            pod, claim = self._waiting.pop(name), self._claims[name]
+            task = asyncio.create_task(_bind(self._client, pod, claim, *device))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+
+async def steady_floor(kubeconfig: str) -> None:
+    await SteadyFloor(Client(load_access(kubeconfig))).run()
 
 
 def _print(found: list[dict[str, Any]]) -> None:
@@ -352,5 +439,7 @@ def _print(found: list[dict[str, Any]]) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--floor"]:
         uvloop.run(floor(sys.argv[2]))
+    elif sys.argv[1:2] == ["--steady"]:
+        uvloop.run(steady_floor(sys.argv[2]))
     else:
         main()

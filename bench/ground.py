@@ -50,7 +50,7 @@ def start_scheduler(
     Any other side is the client that only writes, and evicts so many victims for each pod. All are
     the same ServiceAccount.
     """
-    identity = _service_account(plane)
+    identity = scheduler_account(plane)
     if side == "kube-scheduler":
         config = {"clientConnection": {"qps": 5000, "burst": 5000}}
         with plane.start_kube_scheduler(config, identity=identity) as process:
@@ -75,7 +75,7 @@ def start_scheduler(
         yield process
 
 
-def _service_account(plane: ControlPlane) -> str:
+def scheduler_account(plane: ControlPlane) -> str:
     """One with a scheduler's rights. It has a token, as pods do: a token is looked up, whereas a
     certificate is verified with each request, for 0.3 ms of the API server's time."""
     subject = {"kind": "ServiceAccount", "namespace": "kube-system", "name": "bench-scheduler"}
