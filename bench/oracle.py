@@ -34,12 +34,13 @@ from oracle.minimise import REGRESSIONS, minimise  # noqa: E402
 def main() -> None:
     options = _options()
     programs = assets("--kubernetes", options.kubernetes) if options.kubernetes else assets()
-    coverage = Coverage([CLAIMS] if options.claims else options.features)
+    features = [CLAIMS] if options.claims else sorted(options.features)
+    coverage = Coverage(features)
     with (
         tempfile.TemporaryDirectory(prefix="fairlead-oracle-") as folder,
         Arena.start(programs, Path(folder)) as arena,
     ):
-        say(f"Kubernetes 1.{arena.minor}, features: {', '.join(sorted(options.features))}")
+        say(f"Kubernetes 1.{arena.minor}, features: {', '.join(features)}")
         with _progress() as progress:
             _run(arena, options, coverage, progress)
         print("\n".join(coverage.lines()), flush=True)
