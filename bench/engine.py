@@ -20,8 +20,8 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+from fairlead.apps.collection import spare_the_collector
 from fairlead.apps.config.profiles import built_in
-from fairlead.apps.fast_loop import spare_the_collector
 from fairlead.engine.attempts import Outcome
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import (

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine import a_request
+from fairlead.apps.collection import spare_the_collector
 from fairlead.apps.config.profiles import aiming, built_in
-from fairlead.apps.fast_loop import spare_the_collector
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import FiguresSeen, NodeSeen, PodSeen
 from fairlead.engine.instructions import Bind

@@ -2,18 +2,20 @@
 
 python bench/hostile.py [--nodes 5000] [--pods 38000] [--only WORDS]
 
-A turn is one event, read from JSON where a user writes it, or one Decide. Work is counted as
-`fairlead.cluster.work` does it, and is the most of any turn.
+A turn is one event, read from JSON where a user writes it, one Decide, or one pass of Python's
+garbage collector between turns. Work is counted as `fairlead.cluster.work` does it, and is the most
+of any turn.
 """
 
 import argparse
+import gc
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 
-from fairlead.apps.fast_loop import spare_the_collector
+from fairlead.apps.collection import GarbageCollection, spare_the_collector
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceFailure, Instruction
 from hostile_cluster import Later, Made, Size
@@ -41,6 +43,7 @@ class Longest:
 class Clock:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self.collection = GarbageCollection(lambda: True, lambda: False)
         self.longest = Longest()
         self.turns = 0
         self.told: list[str] = []
@@ -66,6 +69,9 @@ class Clock:
     def _note(self, what: str, steps: Sequence[Instruction], work: int, started: float) -> None:
         cpu_s = time.process_time() - started
         self.longest.note(cpu_s, self.engine.cluster.work.spent - work, what)
+        started = time.process_time()
+        self.collection.look(0.0)
+        self.longest.note(time.process_time() - started, 0, "collection")
         self.turns += 1
         self.told += [step.message for step in steps if isinstance(step, AnnounceFailure)]
 
@@ -79,6 +85,7 @@ class Clock:
 
 def measure(name: str, size: Size) -> Clock:
     clock = Clock(a_cluster_for(name, size))
+    gc.freeze()  # as `fairlead run` does when everything is listed
     for made in _ALL[name](size):
         if isinstance(made, Later):
             clock.now_s += made.seconds

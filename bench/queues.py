@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from engine import a_cluster, a_request
-from fairlead.apps.fast_loop import spare_the_collector
+from fairlead.apps.collection import spare_the_collector
 from fairlead.engine.attempts import Outcome
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, PodGone, PodSeen, QueueGone, QueueKindSeen, QueueSeen

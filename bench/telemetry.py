@@ -21,8 +21,9 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
+from fairlead.apps.collection import spare_the_collector
 from fairlead.apps.config.profiles import built_in
-from fairlead.apps.fast_loop import run_in_fast_loop, spare_the_collector
+from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.run.readings import Readings
 from fairlead.engine.attempts import Outcome
 from fairlead.engine.engine import Engine

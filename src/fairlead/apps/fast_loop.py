@@ -1,7 +1,6 @@
-"""The event loop of every program: uvloop where there is one, few collections, an end by signal."""
+"""The event loop of every program: uvloop where there is one, an end by signal."""
 
 import asyncio
-import gc
 import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -14,16 +13,6 @@ def run_in_fast_loop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         asyncio.run(main())
     else:
         uvloop.run(main())
-
-
-def spare_the_collector() -> None:
-    """Pods and nodes live long and make no cycles.
-
-    Looking through all of them for garbage, every few hundred new objects, would cost more than
-    scheduling them.
-    """
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
 
 
 async def until_signalled(work: Coroutine[Any, Any, None]) -> None:

@@ -8,11 +8,12 @@ import structlog
 from aiohttp import web
 
 from fairlead import __version__
+from fairlead.apps.collection import GarbageCollection, spare_the_collector
 from fairlead.apps.config import profiles
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.extender.extender import ExtenderDriver
 from fairlead.apps.extender.server import LIMITS, Server, make_extender_app
-from fairlead.apps.fast_loop import run_in_fast_loop, spare_the_collector, until_signalled
+from fairlead.apps.fast_loop import run_in_fast_loop, until_signalled
 from fairlead.apps.serving.callers import Callers, Gate
 from fairlead.apps.serving.listening import listening
 from fairlead.apps.webhook import note_authorities
@@ -75,7 +76,8 @@ async def _run(options: ExtenderOptions, profile: Profile, gate: Gate) -> None:
     server = Server(extender, ExtenderMetrics(metrics.registry), gate)
     app = make_extender_app(server, metrics.registry, extender.unready_because)
     try:
-        await until_signalled(_serve(options, app, extender, gate))
+        collection = GarbageCollection(lambda: not extender.unready_because())
+        await until_signalled(collection.during(_serve(options, app, extender, gate)))
     finally:
         await client.close()
     log.info("stopped")

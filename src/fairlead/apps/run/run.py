@@ -6,11 +6,12 @@ from dataclasses import replace
 import structlog
 
 from fairlead import __version__
+from fairlead.apps.collection import GarbageCollection, spare_the_collector
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
 from fairlead.apps.decision_log.frames import LogHeader
 from fairlead.apps.decision_log.recording import DecisionLog, described
 from fairlead.apps.explain.scope import Answer, ExplanationScope
-from fairlead.apps.fast_loop import run_in_fast_loop, spare_the_collector, until_signalled
+from fairlead.apps.fast_loop import run_in_fast_loop, until_signalled
 from fairlead.apps.live.learned import LearnedPlace
 from fairlead.apps.queues.reader import QueueReader
 from fairlead.apps.run.options import planned_options
@@ -78,7 +79,11 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         )
         try:
             alone = Presence(client, prepared.profiles) if terms is None else None
-            await until_signalled(alone.during(scheduler.run) if alone else scheduler.run())
+            working = alone.during(scheduler.run) if alone else scheduler.run()
+            collection = GarbageCollection(
+                lambda: not scheduler.unready_because(), scheduler.is_quiet
+            )
+            await until_signalled(collection.during(working))
         finally:
             await served.cleanup()
     finally:

@@ -407,6 +407,10 @@ class Scheduler:
                 return f"no word from the API server on {reflector.path}: {reflector.problem}"
         return ""
 
+    def is_quiet(self) -> bool:
+        """Whether no pod is to be tried, and no bind is under way."""
+        return not self.engine.queue.has_active() and self._binder.is_settled
+
     @property
     def standing(self) -> str:
         """What to report beside being ready: a standby, or objects that are left out."""

@@ -1,0 +1,81 @@
+"""Python's garbage collector in short passes between turns.
+
+Pods, nodes and devices live long, and are freed by their reference counts. To look through all of
+them for cycles takes up to a second in a large cluster, and would come in the middle of a turn.
+"""
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+#: Objects that come until the new ones are looked through, and how often until those that stay are
+#: looked through once more: both are short passes, since neither is about more than 100,000.
+_NEW = 20_000
+_PASSES = 4
+#: In place of a number of passes: there is no other one unless it is asked for.
+_NEVER = 1 << 30
+
+#: How often it is looked at whether there is enough to look through.
+_LOOK_S = 0.25
+#: How often all objects are looked through, if there is a moment at which nothing is under way, and
+#: how many looks in a row must have found that.
+_ALL_S = 6 * 3600.0
+_QUIET_LOOKS = 8
+
+
+def spare_the_collector() -> None:
+    """What exists now stays; passes over all that comes are left to a `GarbageCollection`."""
+    gc.freeze()
+    gc.set_threshold(_NEW, _PASSES, _NEVER)
+
+
+class GarbageCollection:
+    """Objects in use that a pass has looked through are left alone for the next hours."""
+
+    def __init__(
+        self, is_ready: Callable[[], bool], is_quiet: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`is_ready`: everything was listed. `is_quiet`: nothing is under way."""
+        self._is_ready = is_ready
+        self._is_quiet = is_quiet
+        self._quiet_looks = 0
+        self._all_s = time.monotonic()
+
+    async def during(self, work: Coroutine[Any, Any, None]) -> None:
+        """Collects while the work is done."""
+        collecting = asyncio.create_task(self.run(), name="collection")
+        try:
+            await work
+        finally:
+            collecting.cancel()
+
+    async def run(self) -> None:
+        while not self._is_ready():
+            await asyncio.sleep(_LOOK_S)
+        gc.freeze()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            self.look(time.monotonic())
+
+    def look(self, now: float) -> None:
+        """Call it between turns."""
+        self._quiet_looks = self._quiet_looks + 1 if self._is_quiet() else 0
+        if now - self._all_s >= _ALL_S and self._quiet_looks >= _QUIET_LOOKS:
+            self._all_s = now
+            gc.unfreeze()
+            started_s = time.monotonic()
+            _collect()
+            log.debug("looked for garbage", seconds=round(time.monotonic() - started_s, 3))
+        elif gc.get_count()[2]:
+            _collect()
+
+
+def _collect() -> None:
+    gc.collect()
+    gc.freeze()
