@@ -19,12 +19,10 @@ from fairlead.apps.collection import GarbageCollection, spare_the_collector
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceFailure, Instruction
 from hostile_cluster import Later, Made, Size
-from hostile_gangs import PLANNED_SHAPES
 from hostile_shapes import SHAPES, a_cluster_for
 
 #: A shape ends when this many Decides in a row had nothing more to do, or after so many in all.
 _MOST_DECIDES = 80_000
-_ALL = SHAPES | PLANNED_SHAPES
 
 
 @dataclass(slots=True)
@@ -86,7 +84,7 @@ class Clock:
 def measure(name: str, size: Size) -> Clock:
     clock = Clock(a_cluster_for(name, size))
     gc.freeze()  # as `fairlead run` does when everything is listed
-    for made in _ALL[name](size):
+    for made in SHAPES[name](size):
         if isinstance(made, Later):
             clock.now_s += made.seconds
         else:
@@ -120,7 +118,7 @@ def main() -> None:
     options = _options()
     size = Size(options.nodes, options.pods, options.many)
     print(f"{size.nodes} nodes, {size.pods} pods", flush=True)
-    for name in _ALL:
+    for name in SHAPES:
         if not any(word in name for word in options.only or [name]):
             continue
         found = _apart(name, size)

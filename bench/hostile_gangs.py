@@ -6,7 +6,7 @@ from functools import partial
 
 from fairlead.apps.config.profiles import aiming, built_in
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import FiguresSeen, InventorySeen, PodSeen
+from fairlead.engine.events import FiguresSeen, ForecastDue, InventorySeen, PodSeen
 from fairlead.kube.codec import decode_pod
 from fairlead.model.backfill import BackfillMode, BackfillTerms
 from fairlead.model.gpus import FAIRLEAD, Gpu, Inventory, MigProfile
@@ -59,6 +59,23 @@ def parts_of_gpus(size: Size, word: str, values: tuple[str, ...]) -> Iterator[Ma
 
 def planned_gangs(size: Size) -> Iterator[Made]:
     """Running pods end one after the other; large gangs wait for their planned starts."""
+    yield from _ending_pods(size)
+    yield from _waiting_gangs(size, "g", 4, size.each * 512 // 10_000, gpus=8)
+    for number in range(10):
+        yield gone(size, number)
+    yield partial(ForecastDue, 50)
+
+
+def beside_planned_gangs(size: Size) -> Iterator[Made]:
+    """Nodes become free that large gangs are planned for; many others could use them until then."""
+    yield from _ending_pods(size)
+    yield from _waiting_gangs(size, "g", 4, size.each * 512 // 10_000, gpus=8)
+    yield from _waiting_gangs(size, "h", 12, size.each * 64 // 10_000 + 1, gpus=7)
+    for number in range(size.pods // 50):
+        yield gone(size, size.nodes * (number % 7) + number // 7)
+
+
+def _ending_pods(size: Size) -> Iterator[Made]:
     kind = decode_pod(encoded(a_pod("there", cpu="1", gpus=1)))
     for number in range(size.pods):
         uid = f"there-{number}"
@@ -66,15 +83,17 @@ def planned_gangs(size: Size) -> Iterator[Made]:
         pod = replace(kind, name=uid, uid=uid, node=size.node(number), run_time=run, namespace="t",
                       started="1970-01-01T00:00:00Z")  # fmt: skip
         yield partial(PodSeen, pod)
-    pods = size.each * 512 // 10_000
-    for gang in range(4):
+
+
+def _waiting_gangs(size: Size, name: str, gangs: int, pods: int, gpus: int) -> Iterator[Made]:
+    """Each of them runs for an hour more than the one before."""
+    for gang in range(gangs):
+        run_time = {"fairlead.dev/run-time": f"{1 + gang}h"}
+        words = {GANG: f"{name}{gang}", f"{GANG}-min": str(pods), **run_time}
         for number in range(pods):
-            body = a_pod(f"g{gang}-{number}", gpus=8)
-            words = {GANG: f"g{gang}", f"{GANG}-min": str(pods), "fairlead.dev/run-time": "1h"}
+            body = a_pod(f"{name}{gang}-{number}", gpus=gpus)
             body["metadata"]["annotations"] = words
             yield seen(body)
-    for number in range(10):
-        yield gone(size, number)
 
 
 def solved_gang(size: Size) -> Iterator[Made]:
@@ -115,11 +134,11 @@ GANG_SHAPES: dict[str, Shape] = {
     "gang of shares, zones and goals": partial(
         parts_of_gpus, word=_SHARE, values=("0.1", "0.25", "0.5")
     ),
-}
-#: One plan for 512 pods with whole nodes takes longer than a turn should: these are measured only.
-PLANNED_SHAPES: dict[str, Shape] = {
     "planned gangs, easy": planned_gangs,
     "planned gangs, conservative": planned_gangs,
+    "planned gangs, short-first": planned_gangs,
+    "beside planned gangs, easy": beside_planned_gangs,
+    "beside planned gangs, many": beside_planned_gangs,
 }
 GANG_ENGINES: dict[str, Callable[[], Engine]] = {
     "gang for the solver": solver_engine,
@@ -127,4 +146,7 @@ GANG_ENGINES: dict[str, Callable[[], Engine]] = {
     "gang of shares, zones and goals": goals_engine,
     "planned gangs, easy": partial(planning_engine, BackfillMode.EASY),
     "planned gangs, conservative": partial(planning_engine, BackfillMode.CONSERVATIVE),
+    "planned gangs, short-first": partial(planning_engine, BackfillMode.SHORT_FIRST),
+    "beside planned gangs, easy": partial(planning_engine, BackfillMode.EASY),
+    "beside planned gangs, many": partial(planning_engine, BackfillMode.CONSERVATIVE),
 }

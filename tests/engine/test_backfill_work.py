@@ -5,7 +5,9 @@ from unittest.mock import Mock
 import pytest
 
 from builders import a_node, a_pod
+from fairlead.engine.backfill import attempts, made_plans, planner
 from fairlead.engine.backfill.futures import Futures, Plan
+from fairlead.engine.backfill.plan_book import PlanBook
 from fairlead.engine.events import NodeSeen
 from fairlead.model.backfill import BackfillMode, BackfillTerms
 from fairlead.model.gpus import GpuUse, Grant
@@ -136,3 +138,96 @@ def test_gpus_that_are_kept_of_a_pod_that_is_gone_are_no_part_of_a_plan() -> Non
     gone = Grant((GpuUse("GPU-0"),))
     cluster.columns.devices.occupy(cluster.row_of["n0"], releasing_holder("gone"), gone)
     assert states.of(plan, (), "n0", 0.0, world.now) != before
+
+
+def _two_planned(count: int) -> TimedWorld:
+    """Two gangs are to start one after the other, when the nodes are free."""
+    terms = BackfillTerms(BackfillMode.CONSERVATIVE, resolution_s=0.0)
+    world = TimedWorld(*(a_node(f"n{at}", gpus=4) for at in range(count)), terms=terms)
+    for at in range(count):
+        world.submit(*a_job(f"r{at}", 1, 1000 + at, gpus=3))
+    for name in ("first", "second"):
+        world.create(*a_job(name, count, 100, gpus=4))
+    return world
+
+
+def test_planning_that_takes_long_has_turns_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(made_plans, "MANY_PODS", 0)
+    world = _two_planned(3)
+    world.create(*a_job("small", 1, 5000))  # it would delay both
+    outcomes = []
+    while world.decide():
+        outcomes.append(_planned(world))
+    unfinished = [found for found in outcomes if found != (None, None)]
+    assert unfinished[0] == (1002, None)  # the second one has a turn of its own
+    assert _planned(world) == (1002, 1102)
+    assert not world.binds
+
+
+def _planned(world: TimedWorld) -> tuple[float | None, float | None]:
+    return world.planned_s("first", 3), world.planned_s("second", 3)
+
+
+def test_a_pod_that_leaves_while_a_start_is_planned_is_no_part_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(made_plans, "MANY_PODS", 0)
+    world = _two_planned(3)
+    made = world.engine.plans._book._made
+    while made._begun is None:
+        assert world.decide()
+    world.end("r2")
+    world.work()
+    assert world.planned_s("first", 3) == 1001
+
+
+def test_others_are_tried_while_planning_goes_on_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise gangs that come again and again could keep all others from being tried."""
+    world = TimedWorld(a_node("n0", gpus=4))
+    world.submit(*a_job("r", 1, 1000, gpus=3))
+    world.submit(*a_job("head", 1, 100, gpus=4))
+    head = next(iter(world.engine.plans._book)).entry.unit
+    monkeypatch.setattr(PlanBook, "spent_on", property(lambda _book: head))  # it never ends
+    world.create(*a_job("short", 1, 10), *a_job("other", 1, 10))
+    for _ in range(8):
+        assert world.decide()
+        assert not world.binds
+    assert world.decide()
+    assert list(world.binds) == ["short"]
+
+
+def test_large_planned_units_keep_their_nodes_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a small one there would be room."""
+    starts = []
+    for beside in (planner._MOST_BESIDE, 0):
+        monkeypatch.setattr(planner, "_MOST_BESIDE", beside)
+        terms = BackfillTerms(BackfillMode.CONSERVATIVE, resolution_s=0.0)
+        world = TimedWorld(a_node("n0", gpus=4), terms=terms)
+        world.submit(*a_job("r", 1, 1000, gpus=4))
+        world.submit(*a_job("first", 1, 100, gpus=3))
+        world.submit(*a_job("second", 1, 100, gpus=1))
+        starts.append((world.planned_s("first", 1), world.planned_s("second", 1)))
+    assert starts == [(1000, 1000), (1000, 1100)]
+
+
+def test_rows_where_too_many_pods_end_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner, "_MOST_FREED", 3)
+    world = TimedWorld(a_node("n0", gpus=4), a_node("n1", gpus=4))
+    for at in range(4):
+        world.submit(*a_job(f"r{at}", 1, 1000, gpus=1))
+    world.submit(*a_job("last", 1, 2000, gpus=4))
+    world.submit(*a_job("head", 1, 10, gpus=4))
+    assert world.planned_s("head", 1) == 2000
+
+
+def test_a_unit_that_looks_for_a_place_for_too_long_waits_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attempts, "_MOST_WORK", 0)
+    world = TimedWorld(a_node("n0", gpus=4), a_node("n1", gpus=4))
+    world.submit(*a_job("r", 1, 1000, gpus=2))
+    world.submit(*a_job("s", 1, 1000, gpus=4))
+    world.submit(*a_job("head", 1, 10, gpus=4))
+    world.submit(*a_job("long", 2, 5000, gpus=1))
+    assert not world.runs("long")
+    assert any("not all places were looked at" in each.message for each in world.failures.values())

@@ -24,8 +24,10 @@ from fairlead.engine import (
     gang_flights,
     gang_trials,
     gang_views,
+    plans,
     requeuer,
 )
+from fairlead.engine.backfill import attempts, ends, made_plans, planner
 from fairlead.engine.engine import Engine
 from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.kube.codec import decode_pod
@@ -75,6 +77,7 @@ IN_ARRAYS = frozenset(
         "gang with five goals",
         "gang of slices, zones and goals",
         "gang of shares, zones and goals",
+        "planned gangs, conservative",
     }
 )
 #: What keeps a turn short must be as small as the cluster, or it would not be met.
@@ -101,6 +104,18 @@ BOUNDS = [
         (counted_books, "_SLICE"),
         (extended_resources, "_SLICE"),
         (rule_expressions, "USER_COST"),
+        (ends, "_MOST_LOOKS"),
+        (ends, "_FEW_LOOKS"),
+        (planner, "_MOST_WORK"),
+        (planner, "_MOST_FREED"),
+        (planner, "_MOST_BESIDE"),
+        (planner, "_MORE_ROWS"),
+        (made_plans, "MOST_WORK"),
+        (made_plans, "MANY_PODS"),
+        (attempts, "_MOST_WORK"),
+        (plans, "_MOST_WORK"),
+        (plans, "_MOST_LOOKED"),
+        (plans, "_SMALL"),
     )
 ]
 

@@ -201,8 +201,8 @@ class Engine:
         if self.queues.is_active:
             self.queues.advance(now, now + self.wall_offset_s)
             self.queues.settle()
-        if self.plans.is_enabled:
-            self.plans.renew(now)
+        if self.plans.is_enabled and (planned := self.plans.renew(now)) is not None:
+            return Attempt(planned, Outcome.UNFINISHED, ())
         if parts.claim_gates.has_more:
             parts.claim_gates.go_on(now)
         if self.cluster.counted is not None:

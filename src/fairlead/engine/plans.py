@@ -47,10 +47,15 @@ from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.service_order import gpus_of_unit
 from fairlead.queue.units import Unit
 
-#: What plans for all may cost (see `Work.spent`).
-_MOST_WORK = 200_000
-#: Units of one class that are looked at one after the other.
+#: What plans for all may cost (see `Work.spent`); at least one unit is planned.
+_MOST_WORK = 60_000
+#: Turns of planning in a row in which no unit is tried.
+_IN_A_ROW = 8
+#: Pods of a unit that is planned beside all others where very many pods run, at most.
+_SMALL = 100
+#: Units of one class that are looked at one after the other, and what that may cost.
 _FEW = 64
+_MOST_LOOKED = 40_000
 
 
 class Plans:
@@ -77,6 +82,7 @@ class Plans:
         self._ends = Ends(cluster, run_times, terms, utc_s)
         self._overruns = Overruns(cluster, terms)
         self._ends.has_overrun = self._overruns.has
+        self._ends.has_overruns = self._overruns.__bool__
         #: Nodes that people keep free.
         self.advance = AdvanceReservations(
             cluster, self._ends, self._queues_of, utc_s, evicts_overruns=terms.evicts_overruns
@@ -96,6 +102,9 @@ class Plans:
         self._limits = Limits(cluster, planner, lambda: list(self._book))
         self.attempts = LimitedAttempts(cluster, placements, self._limits, planner.gangs, terms)
         self._now = 0.0
+        self._planning_turns = 0
+        #: Until when more units of a class are looked at (see `Work.spent`).
+        self._look_until = 0
         self._switch()
 
     def _switch(self) -> None:
@@ -170,12 +179,14 @@ class Plans:
         """When and where the first waiting units would start, in their order; nothing changes.
 
         Each is planned so that it delays none before it, whatever the mode. Units without a start
-        within the window are left out, and so are the last ones if there are very many.
+        within the window are left out, and so are large ones and the last ones if very many run.
         """
         made: list[Plan] = []
         waiting = self._book.waiting(self._queue.entries())
         work_until = self._cluster.work.spent + _MOST_WORK
         order_of = self._book.ranks.order_of
+        if self._book.many_pods_run:
+            waiting = [entry for entry in waiting if len(entry.unit.pods) <= _SMALL]
         for entry in nsmallest(depth, waiting, key=order_of):
             plan = self._book.planned(entry, order_of(entry), now, made, at_once=True)
             if plan is not None:
@@ -184,11 +195,22 @@ class Plans:
                 break
         return [plan.planned for plan in made]
 
-    def renew(self, now: float) -> None:
-        """Before the next unit is tried: plans follow what has changed."""
+    def renew(self, now: float) -> Unit | None:
+        """Before the next unit is tried: plans follow what has changed.
+
+        The unit whose planning took so long that the next unit is for the next turn; None: none.
+        If that goes on for long, other units are tried in every second turn.
+        """
         self._now = now
+        self._planning_turns += 1
+        long = self._planning_turns > _IN_A_ROW and self._planning_turns % 2
+        if long and self._queue.has_active():
+            return None
         if self._book.renew(now):
             self._requeuer.freed.add(PLANNED)
+        if (planned := self._book.spent_on) is None:
+            self._planning_turns = 0
+        return planned
 
     def lead(self, entry: Entry | None, now: float) -> bool:
         """Before this unit is tried, or (None) if there is none: units before it may be planned.
@@ -233,6 +255,7 @@ class Plans:
     def _look_for_shorter(self, entry: Entry, now: float) -> None:
         """Others of its class may start in its place, before units that come after them."""
         mark = self._cluster.changes.mark
+        self._look_until = self._cluster.work.spent + _MOST_LOOKED
         try:
             found = self._shorter_to_start(entry, set(), now)
         except PluginFault:  # let an attempt fail, where it is reported
@@ -352,6 +375,7 @@ class Plans:
 
     def _first_to_start(self, first: Entry, now: float) -> Entry | None:
         refused: set[object] = set()
+        self._look_until = self._cluster.work.spent + _MOST_LOOKED
         if self._may_start(first, now, refused):
             return first
         found = self._shorter_to_start(first, refused, now)
@@ -390,7 +414,7 @@ class Plans:
         limit = self.limit(entry, now)
         if limit is None:
             return True
-        if limit.key in refused:
+        if limit.key in refused or self._cluster.work.spent > self._look_until:
             return False
         if self.attempts.may_start(entry.unit, limit, now):
             return True

@@ -95,6 +95,11 @@ class FreeAmounts:
             *(asked.get(each.kind, 0) for each in self._devices),
         )
 
+    @property
+    def have_gpu_parts(self) -> bool:
+        """Whether what a pod takes depends on the GPUs that it has."""
+        return _MILLI in self.names
+
     def _indexed(self) -> Iterable[tuple[int, int]]:
         index = self._columns.resource_index
         return [(at, index[name]) for at, name in enumerate(self.names) if name != _MILLI]

@@ -23,6 +23,10 @@ from fairlead.placement.verdicts import Placed, Refused, Verdict
 from fairlead.queue.quota import QuotaRefusal
 from fairlead.queue.units import Gang, Unit
 
+#: What looking for a place beside planned units may cost (see `Work.spent`) before no more places
+#: are tried.
+_MOST_WORK = 40_000
+
 
 class LimitedAttempts:
     def __init__(
@@ -41,6 +45,7 @@ class LimitedAttempts:
 
     def may_start(self, unit: Unit, limit: Limit, now: float) -> bool:
         """Whether it would be placed now; nothing changes."""
+        limit.begin(_MOST_WORK)
         if isinstance(unit, Gang):
             with self._cluster.trial() as trial:
                 return self.fill(
@@ -53,6 +58,7 @@ class LimitedAttempts:
         self, pod: Pod, placement: Placement, limit: Limit, now: float, *, evicts: bool
     ) -> Verdict | QuotaRefusal:
         """Where the pod delays no planned start; the refusal of the limit if it fits elsewhere."""
+        limit.begin(_MOST_WORK)
         found = self._place(pod, placement, limit, now)
         if found is not None:
             return found
@@ -72,6 +78,7 @@ class LimitedAttempts:
                     return own
         found = self._place_anywhere(pod, placement, limit, now)
         if found is None and limit.least is not None:
+            limit.least.begin(_MOST_WORK)
             return self._place(pod, placement, limit.least, now)
         return found
 
@@ -86,7 +93,7 @@ class LimitedAttempts:
             if moving:
                 return None
             for rows in self._other_rows(trial, limit, [pod], now):
-                other = self._placed(pod, placement, rows)
+                other = None if limit.is_spent else self._placed(pod, placement, rows)
                 if other is None:
                     break
                 if self._keeps(trial, pod, other, limit, now, moving=False):
@@ -138,6 +145,7 @@ class LimitedAttempts:
         self, trial: Trial, best: Callable[[Trial], Filling], limit: Limit, now: float
     ) -> Filling:
         """A gang in the trial, where it delays no planned start; `delays` if it fits elsewhere."""
+        limit.begin(_MOST_WORK)
         start = trial.checkpoint()
         if limit.own_rows is not None:
             for places in (limit.own_places, NO_PLACES):
@@ -146,6 +154,8 @@ class LimitedAttempts:
                 if own.succeeded and self._keeps_all(trial, own, limit, now, moving=True):
                     return own
                 trial.rollback(start)
+                if limit.is_spent and limit.least is not None:
+                    return self.fill(trial, best, limit.least, now)
         filling = self._fill_anywhere(trial, best, limit, now)
         if not filling.succeeded and filling.delays and limit.least is not None:
             return self.fill(trial, best, limit.least, now)
@@ -163,7 +173,7 @@ class LimitedAttempts:
         if filling.succeeded and self._keeps_all(trial, filling, limit, now, moving=moving):
             return filling
         trial.rollback(start)
-        if filling.succeeded and not moving:
+        if filling.succeeded and not moving and not limit.is_spent:
             for rows in self._other_rows(trial, limit, self._different(whole.gang), now):
                 other = self._filled(trial, start, best, rows)
                 if not other.succeeded:
@@ -171,9 +181,12 @@ class LimitedAttempts:
                 if self._keeps_all(trial, other, limit, now, moving=False):
                     return other
                 trial.rollback(start)
-            filling = self._filled(trial, start, best, limit.open_rows)
-            if filling.succeeded and self._keeps_all(trial, filling, limit, now, moving=True):
-                return filling
+                if limit.is_spent:
+                    break
+            if not limit.is_spent:
+                filling = self._filled(trial, start, best, limit.open_rows)
+                if filling.succeeded and self._keeps_all(trial, filling, limit, now, moving=True):
+                    return filling
         trial.rollback(start)
         whole.delays, whole.succeeded = whole.succeeded, False
         return whole

@@ -1,6 +1,6 @@
 """When running pods end, as planned starts count it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import Protocol
@@ -13,8 +13,10 @@ from fairlead.model.pods import Pod
 from fairlead.model.run_times import RunEnd, RunTime
 from fairlead.queue.units import Unit
 
-#: Pods that are looked at in one turn, and how long what was found is kept.
-_MOST_LOOKS = 8000
+#: Pods that are looked at in one turn, after how many of them no plan is made in the same turn, and
+#: how long what was found is kept.
+_MOST_LOOKS = 4000
+_FEW_LOOKS = 500
 KEPT_S = 1800.0
 #: Ends are written with a precision of a second at best.
 _EARLY_S = 1.0
@@ -63,6 +65,7 @@ class Ends:
         self._utc_s = utc_s
         #: Whether a pod is evicted for the unit of another pod, since it runs longer than it said.
         self.has_overrun: Callable[[str, str, float], bool] = lambda _uid, _planned, _now: False
+        self.has_overruns: Callable[[], bool] = lambda: False
 
     def of(self, held: Holding, now: float, planned: Pod | None = None) -> PodEnd | None:
         """None: it does not end, as far as is known.
@@ -82,12 +85,27 @@ class Ends:
             self._kept[pod.uid] = pod, found, now
         return found
 
+    def of_all(self, now: float, planned: Pod) -> Iterator[tuple[str, Holding, PodEnd]]:
+        """Those of all pods that end, by uid."""
+        yields = planned.preempts and self._terms.fillers is FillerRule.PREEMPTIBLE
+        each_alone = self.has_overruns() or yields
+        for uid, held in self._cluster.holdings.items():
+            pod, kept = held.pod, self._kept.get(uid)
+            is_known = kept is not None and kept[0] is pod and not _ends_early(pod)
+            end = kept[1] if kept is not None and is_known and not each_alone else None
+            if end is None or end.at_s <= now:
+                end = self.of(held, now, planned)
+            if end is not None:
+                yield uid, held, end
+
     def is_warm(self, now: float) -> bool:
         """Looks at some running pods, so that a plan need not look at all of them in one turn."""
         holdings, left = self._cluster.holdings, _MOST_LOOKS
         if len(self._kept) > 2 * len(holdings) + _MOST_LOOKS:
             self._kept = {uid: kept for uid, kept in self._kept.items() if uid in holdings}
         for uid, held in holdings.items():
+            if not held.pod.started:  # nothing is kept of it
+                continue
             kept = self._kept.get(uid)
             if kept is not None and kept[0] is held.pod and _is_settled(kept[1], now - kept[2]):
                 continue
@@ -96,7 +114,7 @@ class Ends:
             left -= 1
             self._kept.pop(uid, None)
             self.of(held, now)
-        return True
+        return left >= _MOST_LOOKS - _FEW_LOOKS
 
     def left(self, uid: str, now: float) -> bool:
         """A pod has left its node; whether before the end that was expected."""
@@ -149,6 +167,11 @@ class Ends:
         if known.bound_s is not None:
             return known.bound_s
         return known.estimate_s if self._terms.estimates else None
+
+
+def _ends_early(pod: Pod) -> bool:
+    """Whether it may end at any time."""
+    return pod.deleting or FILLER in pod.annotations
 
 
 def _is_settled(end: PodEnd | None, since_s: float) -> bool:

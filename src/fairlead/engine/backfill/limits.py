@@ -22,6 +22,7 @@ PLANNED = "planned start"
 #: What is said to units that wait.
 DELAYS = "it would delay a unit before it, whose start is planned for {at}"
 OUTLASTS = "it runs for long past {at}, when a unit before it is planned to start"
+CUT_SHORT = "; not all places were looked at"
 RESERVED = "it could still run when the nodes that fit it are reserved, at {at}"
 RESERVED_GPUS = "it could still run when the GPUs that fit it are reserved, at {at}"
 
@@ -65,14 +66,30 @@ class Limit:
     moved: dict[Plan, Plan] = field(default_factory=dict)
     #: GPUs that people keep free on nodes that others may use; None: there are none.
     reserved: ReservedGpus | None = None
+    #: What looking for a place may cost until then (see `Work.spent`), and whether it was too much.
+    work_until: int | None = None
+    cut_short: bool = False
+
+    def begin(self, work: int) -> None:
+        """From now on, looking for a place may cost so much."""
+        if self.work_until is None:
+            self.work_until = self.cluster.work.spent + work
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no more places are looked at."""
+        if self.work_until is not None and self.cluster.work.spent > self.work_until:
+            self.cut_short = True
+        return self.cut_short
 
     @property
     def refusal(self) -> QuotaRefusal:
         """Of a unit that it keeps waiting. Many units are asked about, and few are told."""
         at = datetime.fromtimestamp(int(self.start_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        said = self.says.format(at=at) + (CUT_SHORT if self.cut_short else "")
         reserved = self.says in (RESERVED, RESERVED_GPUS)
         reason = WAITING_FOR_RESERVATION if reserved else WAITING_FOR_PLANNED_START
-        return QuotaRefusal(reason, self.says.format(at=at), _ROOM, PLANNED)
+        return QuotaRefusal(reason, said, _ROOM, PLANNED)
 
     @property
     def strict(self) -> NodeMask:
@@ -144,7 +161,9 @@ class Limits:
                 trial, limit, plan, plans, both, uids, now
             )
             trial.rollback(start)
-            if not kept and not (moving and self._moves(trial, limit, plan, uids, now)):
+            if not kept and not (
+                moving and not limit.is_spent and self._moves(trial, limit, plan, uids, now)
+            ):
                 limit.moved.clear()
                 return False
         return True

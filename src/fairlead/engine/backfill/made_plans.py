@@ -9,12 +9,37 @@ from fairlead.engine.backfill.planner import Planner
 from fairlead.engine.backfill.ranks import UnitRanks
 from fairlead.engine.backfill.row_states import OF_PODS, RowStates
 from fairlead.engine.backfill.scopes import PlanScope, Scopes
+from fairlead.engine.backfill.start_search import StartSearch
 from fairlead.model.backfill import BackfillTerms
 from fairlead.model.errors import PluginFault
 from fairlead.queue.entries import Entry
+from fairlead.queue.units import Unit
 
 #: What planning may cost in one turn (see `Work.spent`); at least one unit is planned.
 MOST_WORK = 60_000
+#: Running pods beyond which it takes a turn of its own to list when they end.
+MANY_PODS = 10_000
+
+
+@dataclass(slots=True)
+class TurnWork:
+    """What planning has left in this turn."""
+
+    cluster: Cluster
+    until: int = 0
+    #: The unit that was last planned, or whose plan was checked.
+    unit: Unit | None = None
+
+    def begin(self) -> None:
+        self.until, self.unit = self.cluster.work.spent + MOST_WORK, None
+
+    def end(self) -> None:
+        """What is left is for the next turn."""
+        self.until = self.cluster.work.spent - 1
+
+    @property
+    def is_spent(self) -> bool:
+        return self.cluster.work.spent > self.until
 
 
 @dataclass(slots=True)
@@ -28,6 +53,15 @@ class MadePlans:
     all: list[Plan] = field(default_factory=list)
     #: Whether another unit may have to be planned.
     is_due: bool = False
+    #: Plans that are to be checked whole in the next turn, and those that are being made again.
+    unchecked: set[Plan] = field(default_factory=set)
+    former: dict[str, Plan] = field(default_factory=dict)
+    turn: TurnWork = field(init=False)
+    #: What was begun in the turn before.
+    _begun: StartSearch | None = None
+
+    def __post_init__(self) -> None:
+        self.turn = TurnWork(self.cluster)
 
     def of(self, scope: PlanScope) -> list[Plan]:
         """Of the units that are planned together."""
@@ -44,12 +78,43 @@ class MadePlans:
     ) -> Plan | None:
         """A plan beside those that are before it; None if there is no start."""
         ahead = self.all if ahead is None else ahead
+        self.turn.unit = entry.unit
         try:
             made = self.planner.plan(entry, order, ahead, now, at_once=at_once)
         except PluginFault:  # the attempt itself reports it
             return None
-        if made is not None:
-            made.rule, made.rank = self.scopes.of(entry.unit).mode.rule, self.ranks.rank_of(entry)
+        return None if made is None else self._ranked(made)
+
+    def begin(self, entry: Entry, order: UnitKey, now: float, ahead: Sequence[Plan]) -> bool:
+        """Whether `go_on` may be called in this turn: where many pods run, it is for the next."""
+        self.turn.unit = entry.unit
+        if self._begun is not None and self._begun.is_for(entry, order, ahead):
+            return True
+        self._begun = self.planner.search(entry, order, ahead, now)
+        if self._begun is not None and self.many_pods_run:
+            self.turn.end()
+        return not self.turn.is_spent
+
+    @property
+    def many_pods_run(self) -> bool:
+        """Whether it takes a turn of its own to list when pods end."""
+        return len(self.cluster.holdings) > MANY_PODS
+
+    def go_on(self) -> Plan | None:
+        """The plan that was begun; None if there is no start."""
+        search, self._begun = self._begun, None
+        try:
+            made = None if search is None else self.planner.found(search)
+        except PluginFault:  # the attempt itself reports it
+            return None
+        if made is None:
+            return None
+        former = self.former.pop(made.planned.unit_key, None)
+        return self._ranked(made if former is None else made.follow(former))
+
+    def _ranked(self, made: Plan) -> Plan:
+        entry = made.entry
+        made.rule, made.rank = self.scopes.of(entry.unit).mode.rule, self.ranks.rank_of(entry)
         return made
 
     def keeps(self, at: int, nodes: set[str], now: float, changed: int) -> bool:
@@ -58,6 +123,8 @@ class MadePlans:
         `changed`: the aspects of these nodes that have changed.
         """
         plan, late_s, before = self.all[at], self.terms.resolution_s, self.all[:at]
+        self.turn.unit = plan.entry.unit
+        self.unchecked.discard(plan)
         if any(node not in self.cluster.row_of for node in plan.on):
             return False
         states = {node: self.states.of(plan, before, node, late_s, now) for node in nodes}
@@ -75,17 +142,20 @@ class MadePlans:
     def make_again(self, at: int, now: float) -> None:
         """This one, and those after it that do not hold any more."""
         again, self.all = self.all[at:], self.all[:at]
-        work_until = self.cluster.work.spent + MOST_WORK
         for number, plan in enumerate(again):
             self.all.append(plan)
+            if number and self.turn.is_spent:
+                self.unchecked.add(plan)
+                continue
             if number and self.keeps(len(self.all) - 1, set(plan.on), now, -1):
                 continue
             self.all.pop()
+            if self.many_pods_run:
+                self.former[plan.planned.unit_key] = plan
+                continue
             made = self.make(plan.entry, plan.order, now)
             if made is not None:
                 self.all.append(made.follow(plan))
-            if self.cluster.work.spent > work_until:
-                break
         self.is_due = True
 
     def insert(self, made: Plan, scope: PlanScope, depth: int, now: float) -> None:

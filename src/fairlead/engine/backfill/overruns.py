@@ -43,6 +43,10 @@ class Overruns:
         #: When an eviction was first and last asked for.
         self._asked_s: dict[str, tuple[float, float]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether any pod may run longer than it said."""
+        return bool(self._until_s)
+
     def started(self, pods: Iterable[Pod], place: Callable[[], UnitPlace], now: float) -> None:
         """They start before a planned unit, because they end in time."""
         if not self._evicts:

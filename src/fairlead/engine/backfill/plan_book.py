@@ -10,7 +10,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.engine.backfill.futures import Plan, UnitKey
 from fairlead.engine.backfill.heads import Heads, makes_room
 from fairlead.engine.backfill.leads import Leads
-from fairlead.engine.backfill.made_plans import MOST_WORK, MadePlans
+from fairlead.engine.backfill.made_plans import MadePlans
 from fairlead.engine.backfill.pauses import NO_PLAN_S, Pauses
 from fairlead.engine.backfill.plan_checks import PlanChecks
 from fairlead.engine.backfill.planner import Planner
@@ -129,6 +129,7 @@ class PlanBook:
         """Units may belong to other queues, or these have other modes."""
         self._scopes.start_over()
         self._made.all.clear()
+        self._made.former.clear()
         self._made.is_due = True
 
     def refused(self, entry: Entry) -> None:
@@ -162,13 +163,14 @@ class PlanBook:
     def renew(self, now: float) -> bool:
         """Plans follow what has changed; whether one of them is another one now."""
         self._asked = None
+        self._made.turn.begin()
         before = [_start_of(plan) for plan in self]
         if before:
             self._drop_started()
             self._checks.check(now)
             self._checks.call(now)
             self._drop_outrun(now)
-        if self._made.is_due and self._planner.is_ready(now):
+        if self._made.is_due and not self._made.turn.is_spent and self._planner.is_ready(now):
             self._made.is_due = False
             self._add(now)
         self._checks.done()
@@ -182,12 +184,13 @@ class PlanBook:
 
     def _add(self, now: float) -> None:
         """Plans for the first waiting units that have none."""
-        work_until = self._cluster.work.spent + MOST_WORK
         for scope in self._scopes:
-            if not self._add_for(scope, self._depth(scope), work_until, now):
+            if not self._add_for(scope, self._depth(scope), now):
                 self._made.is_due = True
+        if not self._made.is_due:
+            self._made.former.clear()
 
-    def _add_for(self, scope: PlanScope, depth: int, work_until: int, now: float) -> bool:
+    def _add_for(self, scope: PlanScope, depth: int, now: float) -> bool:
         """Whether all were looked at."""
         known = {plan.planned.unit_key for plan in self}
         count = 0
@@ -200,10 +203,12 @@ class PlanBook:
                 continue
             if self._pauses.has(key, now) or makes_room(self._cluster, entry):
                 continue
-            if self._cluster.work.spent > work_until:
+            if self._made.turn.is_spent:
                 return False
             ahead = [plan for plan in self if plan.order < order]
-            made = self._made.make(entry, order, now, ahead)
+            if not self._made.begin(entry, order, now, ahead):
+                return False
+            made = self._made.go_on()
             if made is None:
                 self._pauses.add(key, now, NO_PLAN_S)
                 continue
@@ -211,9 +216,19 @@ class PlanBook:
             self._made.insert(made, scope, depth, now)
         return True
 
+    @property
+    def spent_on(self) -> Unit | None:
+        """The unit whose planning took so long that none is tried in this turn; None: none."""
+        return self._made.turn.unit if self._made.turn.is_spent else None
+
+    @property
+    def many_pods_run(self) -> bool:
+        """Whether it takes a turn of its own to list when pods end."""
+        return self._made.many_pods_run
+
     def due_s(self) -> float | None:
         """When a unit is to start, or is late, or more classes are looked at."""
-        if self._made.is_due:
+        if self._made.is_due or self._made.unchecked or self._checks.is_improving:
             return 0.0  # at once
         times = [scope.look_s for scope in self._scopes if scope.unseen]
         if (due_s := self._checks.due_s()) is not None:

@@ -5,7 +5,7 @@ from math import inf
 from fairlead.cluster.changes import ANYWHERE
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.backfill.ends import KEPT_S
-from fairlead.engine.backfill.made_plans import MOST_WORK, MadePlans
+from fairlead.engine.backfill.made_plans import MadePlans
 from fairlead.engine.backfill.pauses import Pauses
 from fairlead.model.backfill import BackfillTerms
 from fairlead.queue.entries import Pool
@@ -33,6 +33,8 @@ class PlanChecks:
         self._improved_s = -inf
         #: Whether there may be more room than plans expect.
         self.room_grew = False
+        #: Whether a look for an earlier start goes on in the next turn.
+        self.is_improving = False
 
     def done(self) -> None:
         """All that has changed so far was looked at."""
@@ -45,17 +47,23 @@ class PlanChecks:
 
     def check(self, now: float) -> None:
         """Plans whose nodes have changed still hold, or are made again."""
-        changed = self._cluster.changes.since(self._mark)
-        if changed is not None and not changed:
+        made, changed = self._made, self._cluster.changes.since(self._mark)
+        made.unchecked.intersection_update(made.all)
+        if not (changed is None or changed or made.unchecked or self.is_improving):
             return
-        for at, plan in enumerate(self._made.all):
-            nodes, aspects = self._changed_of(list(plan.on), changed)
-            if nodes and not self._made.keeps(at, nodes, now, aspects):
-                self._made.make_again(at, now)
+        for at, plan in enumerate(made.all):
+            since = None if plan in made.unchecked else changed
+            nodes, aspects = self._changed_of(list(plan.on), since)
+            if nodes and made.turn.is_spent:
+                made.unchecked.add(plan)
+                continue
+            if nodes and not made.keeps(at, nodes, now, aspects):
+                made.make_again(at, now)
                 return
-            if self._made.all[at] is not plan:  # those after it must fit beside it
+            if made.all[at] is not plan:  # those after it must fit beside it
                 changed = None
-        self._improve(now)
+        if not made.turn.is_spent:
+            self._improve(now)
 
     def _changed_of(
         self, nodes: list[str], changed: dict[int, int] | None
@@ -75,20 +83,29 @@ class PlanChecks:
 
     def _improve(self, now: float) -> None:
         """Units may start earlier than was planned, since others ended early; not too often."""
+        if not self.is_improving and not self._may_improve(now):
+            return
+        self.is_improving = False
+        plans = self._made.all
+        for at, plan in enumerate(plans):
+            others = [*plans[:at], *plans[at + 1 :]]
+            if not self._made.begin(plan.entry, plan.order, now, others):
+                self.is_improving = True
+                return
+            made = self._made.go_on()
+            if made is not None and made.start_s < plan.start_s:
+                plans[at] = made.follow(plan)
+            if self._made.turn.is_spent or self._made.many_pods_run:
+                return
+
+    def _may_improve(self, now: float) -> bool:
         pause_s = self._terms.resolution_s / 2
         if not self.room_grew:  # estimates may have changed
             pause_s = KEPT_S if pause_s else inf
         if now - self._improved_s < pause_s:
-            return
+            return False
         self._improved_s, self.room_grew = now, False
-        work_until = self._cluster.work.spent + MOST_WORK
-        plans = self._made.all
-        for at, plan in enumerate(plans):
-            made = self._made.make(plan.entry, plan.order, now, [*plans[:at], *plans[at + 1 :]])
-            if made is not None and made.start_s < plan.start_s:
-                plans[at] = made.follow(plan)
-            if self._cluster.work.spent > work_until:
-                return
+        return True
 
     def call(self, now: float) -> None:
         """Units whose start has come are tried; those that are late are planned again."""
@@ -102,6 +119,8 @@ class PlanChecks:
                 plan.called = True
                 if plan.entry.pool is Pool.WAITING:
                     self._queue.wake(plan.entry, "ForceActivate", now=now)
+            elif self._made.turn.is_spent:
+                return
             elif now >= plan.start_s + self._patience_s:  # what it waited for has not ended
                 self._made.make_again(at, now)
                 return

@@ -41,6 +41,11 @@ MOST_PODS = 1000
 _MOST_WORK = 70_000
 #: Rows that are looked at beyond those that are needed.
 _MORE_ROWS = 16
+#: Pods that end for a unit in one trial, at most: rows with more of them are left out.
+_MOST_FREED = 5000
+#: Pods of other planned units, and pods on their nodes, that a trial moves, at most: beyond that,
+#: nodes of planned units are left to these whole.
+_MOST_BESIDE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,10 @@ class _RunTime:
     def includes(self, at_s: float) -> bool:
         """Whether it starts before that, and still runs then."""
         return self.start_s < at_s and (self.end_s is None or at_s < self.end_s)
+
+    def meets(self, plan: Plan) -> bool:
+        """Whether both run at some time."""
+        return plan.overlaps(self.start_s) or self.includes(plan.start_s)
 
 
 class Planner:
@@ -92,16 +101,31 @@ class Planner:
 
         `at_once`: it may fit now.
         """
+        search = self.search(entry, order, ahead, now, at_once=at_once)
+        return self.found(search) if search else None
+
+    def search(
+        self,
+        entry: Entry,
+        order: UnitKey,
+        ahead: Sequence[Plan],
+        now: float,
+        *,
+        at_once: bool = False,
+    ) -> StartSearch | None:
+        """What `found` looks for, then or in a later turn; None if there is no start."""
         if not 0 < len(entry.unit.pods) <= MOST_PODS:
             return None
-        search = self._searches.of(entry, order, ahead, now)
-        times = self._searches.times(search, at_once=at_once)
+        return self._searches.of(entry, order, ahead, now, at_once=at_once)
+
+    def found(self, search: StartSearch) -> Plan | None:
+        """The plan, by trials of what is there now."""
         work_until = self._cluster.work.spent + _MOST_WORK
 
         def found_at(at_s: float) -> Plan | None:
-            return self._at(search, at_s) if self._cluster.work.spent <= work_until else None
+            return self._at(search, at_s, work_until)
 
-        return first_of(times, found_at)
+        return first_of(search.times, found_at)
 
     def fits_now(self, unit: Unit) -> bool:
         """Whether it would be placed now."""
@@ -114,19 +138,27 @@ class Planner:
 
     # -- in a trial --------------------------------------------------------------------------
 
-    def _at(self, search: StartSearch, at_s: float) -> Plan | None:
-        """The plan to start at this time, if the unit fits then."""
+    def _at(self, search: StartSearch, at_s: float, work_until: int) -> Plan | None:
+        """The plan to start at this time, if the unit fits then, and that is found in time."""
+        if self._cluster.work.spent > work_until:
+            return None
         entry, ending = search.entry, search.ending
         room, count = self._searches.room(search, at_s), ending.count(at_s)
-        end_s = self._end_s(entry.unit, at_s)
+        time = _RunTime(at_s, self._end_s(entry.unit, at_s), search.now)
+        if large := self._large([plan for plan in search.ahead if time.meets(plan)]):
+            theirs = self._cluster.nodes.named(node for plan in large for node in plan.on)
+            room = [np.where(theirs[: len(each)], 0, each) for each in room]
+            if not is_enough(room, search.kinds):
+                return None
         for rows in self._rows(room, search.kinds, ending.rows[:count]):
             gone = [at for at in range(count) if rows[ending.rows[at]]]
             with self._cluster.trial() as trial:
                 free = partial(_evict, trial, [ending.uids[at] for at in gone])
-                time = _RunTime(at_s, end_s, search.now)
                 placed = self._placed(trial, free, entry.unit, search.ahead, time)
             if placed:
                 return self._made(search, time, placed, gone)
+            if self._cluster.work.spent > work_until:
+                return None
         return None
 
     def _made(
@@ -188,6 +220,8 @@ class Planner:
         useful = np.flatnonzero(np.logical_or.reduce([each > 0 for each in room]))
         nodes = [self._cluster.node_at(row).name for row in useful.tolist()]
         nodes.sort(key=lambda node: node not in plan.on)
+        held = np.cumsum([len(self._cluster.held_on(node)) for node in nodes])
+        nodes = nodes[: int(np.searchsorted(held, _MOST_FREED, side="right"))]
         few = sum(kind.count for kind in plan.freed.kinds) + _MORE_ROWS
         yield nodes[:few]
         if len(nodes) > few:
@@ -202,6 +236,7 @@ class Planner:
         ends = np.bincount(freed, minlength=size)[:size]
         found = np.flatnonzero(useful & (ends > 0))
         found = found[np.argsort(ends[found], kind="stable")]
+        found = found[np.cumsum(ends[found]) <= _MOST_FREED]
         most = sum(kind.count for kind in kinds) + _MORE_ROWS
         while True:
             mask = np.zeros(size, dtype=np.bool_)
@@ -225,14 +260,27 @@ class Planner:
         Units of which the start is later keep their GPUs, and if that is not so, their nodes.
         """
         begin = trial.checkpoint()
+        beside = [plan for plan in ahead if time.meets(plan)]
+        large = self._large(beside)
+        ahead = [plan for plan in ahead if plan not in large]
         later = [plan for plan in ahead if time.includes(plan.start_s)]
         for left_alone in ((), later) if later else ((),):
             free()
-            placed = self._placed_at(trial, unit, ahead, time, left_alone, staying)
+            alone = [*large, *left_alone]
+            placed = self._placed_at(trial, unit, ahead, time, alone, staying)
             trial.rollback(begin)
             if left_alone or not placed or self._keeps(trial, later, ahead, placed, time, staying):
                 return placed
         return []
+
+    def _large(self, plans: Sequence[Plan]) -> list[Plan]:
+        """Those that would make a trial too long; the first ones are played through."""
+        found, size = [], 0
+        for plan in plans:
+            size += len(plan.places) + sum(len(self._cluster.held_on(node)) for node in plan.on)
+            if size > _MOST_BESIDE:
+                found.append(plan)
+        return found
 
     def _keeps(
         self,

@@ -5,7 +5,7 @@ That is cheap: all rows at once. Whether the unit is placed then is for a trial 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -19,7 +19,7 @@ from fairlead.engine.backfill.freed_rows import is_enough
 from fairlead.engine.backfill.futures import Plan, UnitKey, evictor_of
 from fairlead.engine.gang_trials import ordered
 from fairlead.model.backfill import BackfillTerms
-from fairlead.model.pods import Pod, PodRequest
+from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.placement.place import Placement
 from fairlead.placement.room_rows import FreeAmounts, PodKind, fitting_pods
 from fairlead.queue.entries import Entry
@@ -59,6 +59,12 @@ class StartSearch:
     #: When the cluster was looked at.
     mark: Mark
     now: float
+    #: When the unit could start within the window, the first time first.
+    times: Sequence[float] = ()
+
+    def is_for(self, entry: Entry, order: UnitKey, ahead: Sequence[Plan]) -> bool:
+        """Whether it looks for the same."""
+        return self.entry is entry and self.order == order and list(self.ahead) == list(ahead)
 
     def room(self, at_s: float) -> list[PerNode]:
         """How many pods of each kind each row could fit then."""
@@ -86,17 +92,17 @@ class StartSearches:
         self._terms = terms
         self._reserved = reserved
 
-    def of(self, entry: Entry, order: UnitKey, ahead: Sequence[Plan], now: float) -> StartSearch:
+    def of(
+        self, entry: Entry, order: UnitKey, ahead: Sequence[Plan], now: float, *, at_once: bool
+    ) -> StartSearch:
+        """`at_once`: it may fit now."""
         mark, kinds = self._cluster.changes.mark, self._kinds(entry.unit)
         amounts = FreeAmounts(self._cluster, kinds, None)
         ending = self._ending(entry.unit, amounts, now)
-        return StartSearch(entry, order, ahead, kinds, amounts, ending, mark, now)
+        search = StartSearch(entry, order, ahead, kinds, amounts, ending, mark, now)
+        return replace(search, times=self._times(search, at_once=at_once))
 
-    def times(self, search: StartSearch, *, at_once: bool) -> list[float]:
-        """When the unit could start within the window, the first time first.
-
-        `at_once`: it may fit now.
-        """
+    def _times(self, search: StartSearch, *, at_once: bool) -> list[float]:
         now, until_s = search.now, search.now + self._terms.window_s
         more = [plan.end_s for plan in search.ahead if now < plan.end_s <= until_s]
         more += [at_s for at_s in self._reserved.ends(until_s) if at_s > now]
@@ -130,37 +136,38 @@ class StartSearches:
     def _ending(self, unit: Unit, amounts: FreeAmounts, now: float) -> EndingPods:
         """All that end within the window; those that should have ended are about to."""
         row_of, until_s = self._cluster.row_of, now + self._terms.window_s
-        evictor = evictor_of(unit)
+        evictor, by_grant = evictor_of(unit), amounts.have_gpu_parts
         at_s: list[float] = []
-        found: list[tuple[str, int, bool]] = []
+        uids: list[str] = []
+        rows: list[int] = []
+        bounded: list[bool] = []
         taken: list[tuple[int, ...]] = []
-        taken_of: dict[int, tuple[int, ...]] = {}
-        for uid, held in self._cluster.holdings.items():
+        taken_of: dict[Amounts, tuple[int, ...]] = {}
+        for uid, held, end in self._ends.of_all(now, evictor):
             row = row_of.get(held.node)
-            end = self._ends.of(held, now, evictor) if row is not None else None
-            if end is None or row is None or end.at_s > until_s:
+            if row is None or end.at_s > until_s:
                 continue
-            key = 0 if held.grant else id(held.amounts)
-            amounts_of = taken_of.get(key)
+            alone = by_grant and held.grant is not None
+            amounts_of = None if alone else taken_of.get(held.amounts)
             if amounts_of is None:
                 amounts_of = amounts.taken_by(held)
-                if key:
-                    taken_of[key] = amounts_of
-            at_s.append(max(end.at_s, now))
-            found.append((uid, row, end.bounded))
+                if not alone:
+                    taken_of[held.amounts] = amounts_of
+            at_s.append(end.at_s)
+            uids.append(uid)
+            rows.append(row)
+            bounded.append(end.bounded)
             taken.append(amounts_of)
         self._cluster.work.pods += len(self._cluster.holdings)
-        times = np.array(at_s, dtype=np.float64)
+        times = np.maximum(np.array(at_s, dtype=np.float64), now)
         order = np.argsort(times, kind="stable")
-        rows = np.array([row for _, row, _ in found], dtype=np.int64)
-        table = np.array(taken, dtype=np.int64).reshape(len(found), len(amounts.names))
-        ordered_pods = [found[at] for at in order.tolist()]
+        table = np.array(taken, dtype=np.int64).reshape(len(taken), len(amounts.names))
         return EndingPods(
             times[order],
-            rows[order],
+            np.array(rows, dtype=np.int64)[order],
             table[order].T,
-            [uid for uid, _, _ in ordered_pods],
-            [bounded for _, _, bounded in ordered_pods],
+            [uids[at] for at in order.tolist()],
+            [bounded[at] for at in order.tolist()],
         )
 
     def _first_by_amounts(self, times: Times, search: StartSearch) -> int:
