@@ -85,6 +85,7 @@ async def test_nodes_of_which_it_was_not_asked_cannot_be_refused(extender: HttpE
         ((200, b"[" * 100_000), "the answer to filter cannot be read"),
         ((200, b"{"), "the answer to filter cannot be read"),
         (said({"NodeNames": "a"}), "nodenames of the answer cannot be read"),
+        (said({"NodeNames": ["a"] * 13}), "the answer lists 13 nodes, and the question 2"),
         (said({"Error": "x" * (1 << 21)}), "the answer is longer than"),
     ],
 )
@@ -125,6 +126,9 @@ async def test_points_are_summed_and_may_be_of_any_size_that_go_reads(
         extender.prioritize = lambda _, wrong=wrong: said([{"Host": "a", "Score": wrong}])  # type: ignore[misc]
         with pytest.raises(ExtenderFault, match="score of the answer cannot be read"):
             await points(extender)
+    extender.prioritize = lambda _: said([{}] * 13)
+    with pytest.raises(ExtenderFault, match="the answer lists 13 nodes"):
+        await points(extender)
 
 
 def test_an_extender_that_fails_again_and_again_is_left_out_for_a_while() -> None:

@@ -18,6 +18,8 @@ from fairlead.model.errors import FairleadError
 
 #: An answer may be so much longer than twice the question.
 _MOST_BYTES = 1 << 20
+#: How often nodes of the question may be listed.
+_MOST_TIMES = 4
 #: Of a message about a node, which users see.
 _LONGEST = 256
 #: Of a message about a failed call.
@@ -79,9 +81,10 @@ class ExtenderClient:
         unresolvable = _part(found, "failedandunresolvablenodes", dict[str, str]) or {}
         failed = (_part(found, "failednodes", dict[str, str]) or {}) | unresolvable
         refused = set(asked.names) - set(names)
+        said = refused & failed.keys()
         return Filtered(
             names,
-            {node: text[:_LONGEST] for node, text in failed.items() if node in refused},
+            {node: failed[node][:_LONGEST] for node in asked.names if node in said},
             unresolvable.keys() & refused,
         )
 
@@ -91,6 +94,7 @@ class ExtenderClient:
             nodes = _part(found, "nodes", _NodeList)
             names = [node.metadata.name for node in nodes.items or ()] if nodes else []
         known = set(asked.names)
+        _check_length(names, asked)
         for name in names:
             if name not in known:
                 url = self.plan.terms.name
@@ -107,6 +111,7 @@ class ExtenderClient:
             listed = msgspec.json.decode(text, type=list[_Fields] | None) or []
         except (msgspec.MsgspecError, RecursionError) as error:
             raise ExtenderFault(f"the answer to prioritize cannot be read: {error}") from None
+        _check_length(listed, asked)
         points: Counter[str] = Counter()
         for each in listed:
             row = {key.lower(): value for key, value in each.items()}
@@ -150,6 +155,14 @@ class ExtenderClient:
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
+
+
+def _check_length(listed: Sequence[object], asked: Asked) -> None:
+    """Nodes may be listed several times, but not so often that reading them takes long."""
+    if len(listed) > _MOST_TIMES * len(asked.names) + _MOST_TIMES:
+        raise ExtenderFault(
+            f"the answer lists {len(listed)} nodes, and the question {len(asked.names)}"
+        )
 
 
 async def _read(reply: aiohttp.ClientResponse, most: int) -> bytes:
