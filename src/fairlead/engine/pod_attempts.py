@@ -113,9 +113,11 @@ class PodAttempts:
         early = self._requeuer.too_early(entry, now) if pod.start is not None else None
         if beyond := early or self._requeuer.beyond_quota(pod):
             return beyond
-        evicts = not self._is_queued(pod)
+        evicts = not (self._queues.is_active and self._is_queued(pod))
         verdict: Verdict | QuotaRefusal | AskExtenders | None
-        if self._extending is None:
+        if self._extending is None and limit is None:  # most pods: nothing is asked in between
+            verdict = placement.place(pod, evicts=evicts)
+        elif self._extending is None:
             verdict = self._place_by_rules(pod, placement, limit, now, evicts=evicts)
         else:
             place = partial(self._place_by_rules, pod, placement, limit, now)
