@@ -4,12 +4,15 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
+from builders import a_pod
 from fairlead.apps.config.extender_terms import ExtenderPlan
 from fairlead.apps.run.extender_calls import FailureRecord
 from fairlead.apps.run.extender_client import Asked, ExtenderClient, ExtenderFault
+from fairlead.apps.run.extender_objects import ExtenderObjects
 from fairlead.model.http_extenders import ExtenderTerms
 from http_extender import HttpExtender, extending, said
 
@@ -129,6 +132,17 @@ async def test_points_are_summed_and_may_be_of_any_size_that_go_reads(
     extender.prioritize = lambda _: said([{}] * 13)
     with pytest.raises(ExtenderFault, match="the answer lists 13 nodes"):
         await points(extender)
+
+
+async def test_a_pod_that_replaced_another_one_is_not_asked_about() -> None:
+    """It has the same name, and asks for something else."""
+    transport = Mock()
+    body = json.dumps({"metadata": {"name": "p", "uid": "new"}}).encode()
+    transport.request = AsyncMock(return_value=Mock(status=200, body=body))
+    objects = ExtenderObjects(transport)
+    assert await objects.pod(a_pod("p", uid="new")) == body
+    with pytest.raises(ExtenderFault, match="another has its name now"):
+        await objects.pod(a_pod("p", uid="old"))
 
 
 def test_an_extender_that_fails_again_and_again_is_left_out_for_a_while() -> None:
