@@ -7,7 +7,7 @@ from fairlead.placement.explain import Explanation
 from oracle.answers import Answer
 from oracle.case import Case, Object, nominated
 from oracle.eviction import burden
-from oracle.judge import best_nodes, feasible_nodes
+from oracle.judge import best_nodes, feasible_nodes, message
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,9 @@ def _wrong_node(
     node: str, side: str, judged: Explanation, nomination: str
 ) -> tuple[str, str] | None:
     if node not in feasible_nodes(judged):
-        (said,) = [a for a in judged.nodes if a.node == node]
-        return (
-            "feasible",
-            f"{side} chose {node}, which Fairlead refuses: {said.rule} {said.reasons}",
-        )
+        why = next((f"{a.rule} {a.reasons}" for a in judged.nodes if a.node == node), "")
+        why = why or message(judged)  # no node was looked at
+        return "feasible", f"{side} chose {node}, which Fairlead refuses: {why}"
     if node not in best_nodes(judged, nomination):
         scores = {a.node: a.score for a in judged.nodes if a.score is not None}
         return "score", f"{side} chose {node}, and Fairlead's scores are {scores}"
