@@ -17,6 +17,7 @@ from fairlead.engine.events import Prepared, PrepareFailed
 from fairlead.engine.instructions import AnnounceNotice, Prepare
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.claims.claims import FINALIZER, decode_claim
+from fairlead.kube.claims.protobuf import PROTOBUF, with_finalizer
 from fairlead.kube.http.client import Client
 from fairlead.kube.writes import claim_settlement
 from fairlead.kube.writes.claim_writer import ClaimWriter
@@ -126,6 +127,71 @@ async def test_a_claim_is_protected_allocated_and_reserved(
     writes = [each for each in proxy.requests if each.startswith("PATCH")]
     assert len(writes) == 2, "one for the finalizer, one for the status"
     assert bench.seen[-1] == read(dra)
+
+
+#: As clients in Python write them; in JSON the API server shows them without spaces.
+PARAMETERS = json.dumps({"kind": "GpuConfig", "sharing": {"strategy": "<a & b>"}})
+
+
+async def a_spaced_claim(dra: DraObjects, proxy: FaultProxy) -> ResourceClaim:
+    opaque = {"driver": DRIVER, "parameters": json.loads(PARAMETERS)}
+    spec = claim_spec(exactly("gpus"))
+    spec["devices"]["config"] = [{"opaque": opaque}]
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+    body = json.dumps({**kind, "metadata": {"name": "c"}, "spec": spec})
+    assert PARAMETERS in body
+    client = Client(proxy.access)
+    reply = await client.request("POST", dra.claims, body=body.encode())
+    await client.close()
+    assert reply.status == 201, reply.message
+    return read(dra)
+
+
+async def stored(dra: DraObjects, proxy: FaultProxy) -> bytes:
+    client = Client(proxy.access)
+    reply = await client.request("GET", f"{dra.claims}/c", accept=PROTOBUF)
+    await client.close()
+    return reply.body
+
+
+@pytest.mark.parametrize(
+    ("method", "fault"),
+    [
+        ("", None),
+        ("PUT", faults.lose_reply),
+        ("PUT", faults.refuse_connection),
+        ("PUT", faults.answer(409, "changed")),
+        ("GET", faults.answer(503, "not now")),
+    ],
+    ids=["calm", "lost reply", "no connection", "conflict", "busy"],
+)
+async def test_parameters_with_spaces_stay_as_they_were_written(
+    dra: DraObjects, proxy: FaultProxy, method: str, fault: Any
+) -> None:
+    claim, pod = await a_spaced_claim(dra, proxy), pod_of(dra)
+    if fault is not None:
+        proxy.on_request(fault, method=method, path="resourceclaims/c")
+    async with a_bench(proxy) as bench:
+        bench.preparer.submit(work(pod, ClaimWrite(claim, on("gpu-0"))))
+        assert await bench.outcome() == Prepared(pod.uid)
+    assert dra.claim("c")["metadata"]["finalizers"] == [FINALIZER]
+    assert users_of(dra.claim("c")) == [pod.name]
+    assert PARAMETERS.encode() in await stored(dra, proxy)
+    assert proxy.count("PUT") >= 1
+
+
+async def test_a_claim_with_spaces_that_changes_meanwhile_is_read_again(
+    dra: DraObjects, proxy: FaultProxy
+) -> None:
+    claim, pod = await a_spaced_claim(dra, proxy), pod_of(dra)
+    body = with_finalizer(await stored(dra, proxy), claim, FINALIZER)
+    assert body is not None
+    assert with_finalizer(await stored(dra, proxy), replace(claim, version="1"), FINALIZER) is None
+    assert with_finalizer(await stored(dra, proxy), replace(claim, uid="u"), FINALIZER) is None
+    async with a_bench(proxy) as bench:
+        bench.preparer.submit(work(pod, ClaimWrite(replace(claim, version="1"), on("gpu-0"))))
+        assert await bench.outcome() == Prepared(pod.uid)
+    assert users_of(dra.claim("c")) == [pod.name]
 
 
 async def test_every_field_of_an_allocation_arrives(dra: DraObjects, proxy: FaultProxy) -> None:

@@ -34,6 +34,8 @@ class ClaimPatch:
     body: JsonPatch
     #: In the words of kube-scheduler, where it fails.
     doing: str
+    #: The finalizer that is added, and nothing else.
+    finalizer: str = ""
 
 
 def is_same(one: Allocation | None, other: Allocation | None) -> bool:
@@ -67,7 +69,7 @@ def reserve_next(pod: Pod, write: ClaimWrite, now: ResourceClaim) -> ClaimPatch 
     if write.allocation is None:
         raise ClaimChanged(f"claim {now.key} got deallocated elsewhere in the meantime")
     if FINALIZER not in now.finalizers:
-        return ClaimPatch("", finalizer_patch(now), "add finalizer to claim")
+        return ClaimPatch("", finalizer_patch(now), "add finalizer to claim", FINALIZER)
     doing = "add allocation and reservation to claim"
     return ClaimPatch(_STATUS, allocate_patch(now, user, write.allocation), doing)
 

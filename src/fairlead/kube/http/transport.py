@@ -19,6 +19,7 @@ class Transport(Protocol):
         params: Mapping[str, str] | None = None,
         content_type: str = "application/json",
         timeout_s: float = 30.0,
+        accept: str | None = None,
         before_send: Callable[[], None] | None = None,
     ) -> Reply:
         """A reply of any status. Raises Unreachable or ReplyLost when there is none.

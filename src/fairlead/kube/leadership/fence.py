@@ -37,6 +37,7 @@ class Fenced:
         params: Mapping[str, str] | None = None,
         content_type: str = "application/json",
         timeout_s: float = 30.0,
+        accept: str | None = None,
         before_send: Callable[[], None] | None = None,
     ) -> Reply:
         if method != "GET":
@@ -49,6 +50,7 @@ class Fenced:
             params=params,
             content_type=content_type,
             timeout_s=timeout_s,
+            accept=accept,
             before_send=before_send,
         )
         if reply.status in (403, 422) and _POLICY in reply.body:

@@ -15,6 +15,7 @@ import structlog
 from fairlead.kube.claims.changes import ClaimPatch
 from fairlead.kube.claims.claims import decode_claim
 from fairlead.kube.claims.kinds import CLAIMS
+from fairlead.kube.claims.protobuf import PROTOBUF, with_finalizer
 from fairlead.kube.errors import ApiError, ReplyLost
 from fairlead.kube.http.paths import in_namespace, named
 from fairlead.kube.http.reply import UNREADABLE, Reply
@@ -70,15 +71,49 @@ class ClaimSettlement:
     async def _try(self, patch: ClaimPatch) -> None:
         """Raises StepFailed when it is certain that it was not written and will not be."""
         path, self._doing = f"{self._path}{patch.subresource}", patch.doing
+        reply = await self._reply("PATCH", path, _encode(patch.body), JSON_PATCH)
+        if reply is not None and patch.finalizer and _is_about_spelling(reply):
+            reply = await self._add_in_protobuf(patch.finalizer)
+        if reply is not None:
+            await self._settle(reply)
+
+    async def _add_in_protobuf(self, finalizer: str) -> Reply | None:
+        """The parameters of drivers have spaces, which JSON does not return as they were."""
+        found = await self._reply("GET", self._path, accept=PROTOBUF)
+        if found is None or found.status != 200:
+            return found
         try:
-            reply = await self._client.request(
-                "PATCH", path, body=_encode(patch.body), content_type=JSON_PATCH
+            body = with_finalizer(found.body, self.now, finalizer)
+        except ValueError as error:
+            raise self._failed(f"the answer of the API server cannot be read: {error}") from error
+        if body is not None:
+            return await self._reply("PUT", self._path, body, PROTOBUF)
+        self._conflicts += 1
+        await self._read()
+        if self._conflicts >= _TRIES:
+            raise self._failed("it is changed by others again and again")
+        return None
+
+    async def _reply(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        accept: str | None = None,
+    ) -> Reply | None:
+        """None after a pause, if there was none."""
+        try:
+            return await self._client.request(
+                method, path, body=body, content_type=content_type, accept=accept
             )
         except ApiError as error:
-            if isinstance(error, ReplyLost):
+            if isinstance(error, ReplyLost) and method != "GET":
                 self._doubt()
             await self._again(str(error))
             return None
+
+    async def _settle(self, reply: Reply) -> None:
         if reply.status >= 300:
             return await self._refused(reply)
         try:
@@ -106,7 +141,7 @@ class ClaimSettlement:
         await asyncio.sleep(_AFTER_CONFLICT_S)
         await self._read()
         if self._conflicts >= _TRIES or (reply.status == 422 and self.now.version == before):
-            raise self._failed(_refusal(reply))
+            raise self._failed(reply.message)
 
     async def _again(self, problem: str) -> None:
         """After a pause; raises when it was tried often enough, and none of the tries counts."""
@@ -161,10 +196,7 @@ class ClaimSettlement:
         return None
 
 
-def _refusal(reply: Reply) -> str:
-    if b"spec: Invalid value" in reply.body and b"field is immutable" in reply.body:
-        return (
-            "the API server changes the parameters in spec.devices.config when it reads them "
-            "(spaces, or characters such as <): create the claim or its template with kubectl"
-        )
-    return reply.message
+def _is_about_spelling(reply: Reply) -> bool:
+    """Whether the API server takes what it showed of a claim for a change of it."""
+    said = b"spec: Invalid value" in reply.body and b"field is immutable" in reply.body
+    return reply.status == 422 and said
