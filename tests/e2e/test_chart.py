@@ -13,7 +13,7 @@ import yaml
 import gang_crds
 from audits import Audited, Permission, granted
 from charts import Helm, Release
-from dra_objects import DraObjects, claim_spec, device, exactly
+from dra_objects import DRIVER, DraObjects, claim_spec, device, exactly
 from duties import (
     GPU,
     ask_as_a_user,
@@ -198,14 +198,17 @@ def test_claims_need_only_the_rights_of_their_own_role(
     release.install({"webhook": {"enabled": False}})
     (node,) = plane.create_nodes(1)
     pods, dra = Pods(plane, "default"), DraObjects(plane, "default")
-    dra.a_slice(node, [device("gpu-0"), device("gpu-1")])
+    dra.a_slice(node, [device(f"gpu-{number}") for number in range(3)])
     device_class = dra.a_class("gpu.example.com", extendedResourceName="nvidia.com/gpu")
     dra.a_claim("c", claim_spec(exactly(device_class)))
+    _create_a_claim_with_spaces(plane, dra, device_class, tmp_path / "claim.json")
 
     with release.scheduler():
-        pods.create("p", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
+        for name in ("c", "spaced"):
+            claim = {"name": "gpu", "resourceClaimName": name}
+            pods.create(f"p-{name}", resourceClaims=[claim])
         pods.create("plain", gpus=1)
-        pods.wait_bound("p", "plain")
+        pods.wait_bound("p-c", "p-spaced", "plain")
 
     group, used = "resource.k8s.io", audited.used(SCHEDULER)
     assert audited.refused(SCHEDULER) == []
@@ -213,9 +216,22 @@ def test_claims_need_only_the_rights_of_their_own_role(
     assert {
         (group, "resourceslices", "watch"),
         (group, "resourceclaims", "patch"),
+        (group, "resourceclaims", "update"),
         (group, "resourceclaims", "create"),
         (group, "resourceclaims/status", "patch"),
     } <= used
+
+
+def _create_a_claim_with_spaces(
+    plane: ControlPlane, dra: DraObjects, device_class: str, file: Path
+) -> None:
+    """As a client in Python writes it."""
+    spec = claim_spec(exactly(device_class))
+    opaque = {"driver": DRIVER, "parameters": {"kind": "GpuConfig", "sharing": {}}}
+    spec["devices"]["config"] = [{"opaque": opaque}]
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+    file.write_text(json.dumps({**kind, "metadata": {"name": "spaced"}, "spec": spec}))
+    kubectl(plane, f"create --raw {dra.claims} -f {file}")
 
 
 # -- pods ------------------------------------------------------------------------------------------
