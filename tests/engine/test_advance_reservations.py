@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from builders import a_node
+from fairlead.engine import advance_choice
 from fairlead.engine.advance import _MOST_WORK, MOST
 from fairlead.engine.events import (
     AdvanceGone,
@@ -232,6 +233,28 @@ def test_many_reservations_are_looked_at_over_several_turns() -> None:
     before = work.spent
     world.engine.tend(now=world.now + 11)
     assert work.spent - before < 2 * _MOST_WORK
+
+
+def test_of_many_nodes_those_with_the_fewest_pods_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To find when all pods of a large cluster end would take too long for one turn."""
+    monkeypatch.setattr(advance_choice, "_MOST_RANKED", 3)
+    world = AdvanceWorld()
+    for at in range(20):
+        world.tell(NodeSeen(a_node(f"n{at}", gpus=4)))
+        for number in range(2 if at < 17 else 1):
+            pod = a_job(f"p{at}-{number}", 1, None if at == 18 else 50)[0]
+            world.tell(PodSeen(replace(pod, node=f"n{at}")))
+    for rack in "ab":
+        for at in "12":
+            world.tell(NodeGone(f"{rack}{at}"))
+    before = world.engine.cluster.work.pods
+    world.reserve(replace(DEMO, node_selector=(), gpus=8))
+    assert world.statuses["demo"].nodes == ("n17", "n19"), "of n17 to n19, n18 has no end"
+    assert world.engine.cluster.work.pods - before < 37, "not all pods were looked at"
+    world.reserve(replace(DEMO, name="large", node_selector=(), gpus=24))
+    assert world.statuses["large"].gpus == 24
 
 
 def test_the_rows_of_reservations_are_read_once_until_nodes_change() -> None:

@@ -14,6 +14,9 @@ from fairlead.model.nodes import GPU
 
 #: Nodes of which some GPUs are reserved, for all reservations of one time.
 MOST_NODES = 1000
+#: Nodes, those with the fewest pods, of which it is looked at when their pods end; more if fewer
+#: do not have enough GPUs.
+_MOST_RANKED = 1000
 #: Nodes whose pods are looked at for GPUs that will be free.
 _MOST_LOOKED = 64
 #: How often more GPUs are looked for if there were too few.
@@ -65,16 +68,24 @@ class AdvanceChoice:
         self, counts: PerNode, taken: set[str], missing: int, start_s: float, now: float
     ) -> list[str]:
         """Those with the fewest pods that stay too long first; any order if all are needed."""
+        cluster = self._cluster
         free = {
             node: int(counts[row])
-            for node, row in self._cluster.row_of.items()
+            for node, row in cluster.row_of.items()
             if counts[row] and node not in taken
         }
-        self._cluster.work.pods += len(self._cluster.row_of) // 4
+        cluster.work.pods += len(cluster.row_of) // 4
         if sum(free.values()) <= missing:
             return sorted(free)
-        ranked = [(self._staying(node, start_s, now), -gpus, node) for node, gpus in free.items()]
-        return [node for _, _, node in sorted(ranked)]
+        order = sorted(free, key=lambda node: (len(cluster.held_on(node)), -free[node], node))
+        looked = self._enough(order, free, missing)
+        ranked = [(self._staying(node, start_s, now), -free[node], node) for node in order[:looked]]
+        return [*(node for _, _, node in sorted(ranked)), *order[looked:]]
+
+    def _enough(self, order: list[str], free: dict[str, int], missing: int) -> int:
+        """How many of the nodes are looked at: to find when all pods end would take too long."""
+        sums = np.cumsum([free[node] for node in order])
+        return max(_MOST_RANKED, int(np.searchsorted(sums, missing)) + 1)
 
     def _staying(self, node: str, start_s: float, now: float) -> int:
         """Pods that do not end before its start."""
