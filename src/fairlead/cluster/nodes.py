@@ -269,6 +269,10 @@ class Nodes:
         """Asks once for each distinct set of taints, however many nodes carry it."""
         return self.taint_numbers(accepts).astype(np.bool_)
 
+    def may_have_taints(self, like: Callable[[tuple[Taint, ...]], bool]) -> bool:
+        """Whether a node of the cluster, one of these or another, has such taints."""
+        return any(like(each) for each in self._columns.taint_sets if each)
+
     def taint_numbers(self, number: Callable[[tuple[Taint, ...]], int]) -> PerNode:
         """A number for each node's taints; asks once for each distinct set of them."""
         sets, codes = self._columns.taint_sets, self._columns.taint_set[self._pick]

@@ -30,9 +30,14 @@ class TaintToleration:
 
     def applies_as_score(self, request: PodRequest, nodes: Nodes) -> bool:
         tolerations_of = _tolerations_by_key(request)
-        return not nodes.taints_pass(
-            lambda taints: not _untolerated(tolerations_of, taints, _SOFT)
-        ).all()
+
+        def are_untolerated(taints: tuple[Taint, ...]) -> bool:
+            return bool(_untolerated(tolerations_of, taints, _SOFT))
+
+        # Most clusters have no such taints: then no node is looked at.
+        return nodes.may_have_taints(are_untolerated) and bool(
+            nodes.taints_pass(are_untolerated).any()
+        )
 
     def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
         """By how many PreferNoSchedule taints are not tolerated."""

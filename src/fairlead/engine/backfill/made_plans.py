@@ -96,6 +96,11 @@ class MadePlans:
         return not self.turn.is_spent
 
     @property
+    def has_begun(self) -> bool:
+        """Whether a plan is to be gone on with: when pods end is known then."""
+        return self._begun is not None
+
+    @property
     def many_pods_run(self) -> bool:
         """Whether it takes a turn of its own to list when pods end."""
         return len(self.cluster.holdings) > MANY_PODS

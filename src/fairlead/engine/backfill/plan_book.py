@@ -170,11 +170,15 @@ class PlanBook:
             self._checks.check(now)
             self._checks.call(now)
             self._drop_outrun(now)
-        if self._made.is_due and not self._made.turn.is_spent and self._planner.is_ready(now):
+        if self._made.is_due and not self._made.turn.is_spent and self._is_ready(now):
             self._made.is_due = False
             self._add(now)
         self._checks.done()
         return bool(before) and before != [_start_of(plan) for plan in self]
+
+    def _is_ready(self, now: float) -> bool:
+        """Whether a plan takes no longer than a turn may."""
+        return self._made.has_begun or self._planner.is_ready(now)
 
     def _drop_started(self) -> None:
         """Units that are being bound, or are gone, need no plan."""
