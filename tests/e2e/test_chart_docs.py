@@ -20,7 +20,9 @@ COMMANDS = re.findall(r"^helm (?:install|upgrade) .*", PAGE.replace("\\\n", ""),
 
 
 def test_the_configuration_in_the_docs_can_be_served(charts: Helm, tmp_path: Path) -> None:
-    (block,) = re.findall(r"^```yaml\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+    block, *more = re.findall(r"^```yaml\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+    for each in more:
+        assert charts.rendered(yaml.safe_load(each))
     data = by_name(charts.rendered(yaml.safe_load(block)))["ConfigMap/fairlead"]["data"]
     for name, content in data.items():
         (tmp_path / name).write_text(content)

@@ -50,7 +50,7 @@ def test_each_pool_has_an_agent_with_its_own_values(charts: Helm) -> None:
     assert [one.get("runtimeClassName") for one in (inference, training, plain)] == [
         None, "nvidia", "nvidia",
     ]  # fmt: skip
-    assert [len(one.get("tolerations", [])) for one in (inference, training, plain)] == [1, 0, 1]
+    assert [len(one.get("tolerations", [])) for one in (inference, training, plain)] == [2, 0, 2]
     assert "volumes" not in plain
 
 

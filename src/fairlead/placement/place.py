@@ -92,16 +92,8 @@ class Placement:
         Raises PluginFault, which names the plugin, its file and its line, if one fails.
         """
         try:
-            cluster, scope = self._cluster, self._everywhere
-            if (
-                within is not None
-                or cluster.open_rows is not None
-                or cluster.counted is not None
-                or cluster.planned_places
-            ):
-                scope = self._scope(pod, within)
-            simple = pod.request.capacity is None
-            found = self._best_of(pod, scope) if simple else self._found(pod, scope)
+            scope = self._scope(pod, within)
+            found = self._found(pod, scope)
             return self._why_not(pod, scope, evicts) if found is None else found
         except Exception as error:
             raise fault_of(error, self.profile) from error
