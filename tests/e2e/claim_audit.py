@@ -22,9 +22,11 @@ class ClaimAudit:
     ) -> None:  # fmt: skip
         self._plane = plane
         self._slices = slices
+        # Pods are read first: what was written to claims before the last of their binds is in the
+        # history of claims then, also while pods are still being bound.
         self._folders = {
-            "claim": f"{RESOURCE}/namespaces/{namespace}/resourceclaims",
             "pod": f"/api/v1/namespaces/{namespace}/pods",
+            "claim": f"{RESOURCE}/namespaces/{namespace}/resourceclaims",
         }
         self._since = {what: self._list(path)["metadata"]["resourceVersion"]
                        for what, path in self._folders.items()}  # fmt: skip
