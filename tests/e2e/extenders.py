@@ -115,5 +115,5 @@ def complaints(plane: ControlPlane) -> list[str]:
         told = books(node.inventory, grants)
         found += [f"{a.gpu.uuid}: {a.complaint()}" for a in told.accounts if a.complaint()]
         if told.accounts and told.unknown:
-            found.append(f"{node.name}: {told.unknown} GPUs of which nobody knows which")
+            found.append(f"{node.name}: {told.unknown} GPUs, which ones is not known")
     return found

@@ -1,4 +1,4 @@
-"""LeaderWorkerSets and Dynamo: their wishes about topology are kept for whole groups."""
+"""LeaderWorkerSets and Dynamo: their topology rules hold for whole groups."""
 
 from dataclasses import replace
 

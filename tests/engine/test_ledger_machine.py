@@ -249,7 +249,7 @@ class Ledger(RuleBasedStateMachine):
         opened = any(len(a.uses) == 1 and not a.gpu.mig for a in accounts)
         left = sum(a.gpu.healthy and not a.uses and not a.gpu.mig for a in found.accounts)
         assert mapped or not opened or left >= found.unknown - mapped_beside, (
-            "a GPU that somebody may hold already"
+            "a GPU that may be held already"
         )
 
     def check_slices(self, bind: Bind) -> None:

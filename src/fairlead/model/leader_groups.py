@@ -27,9 +27,9 @@ class LeaderGroup(NamedTuple):
 
 
 def led_group(pod: Pod) -> LeaderGroup | None:
-    """The group that is to be in the domain of the pod; None: it leads none with such a wish.
+    """The group that is to be in the domain of the pod; None: it leads none.
 
-    The controller also writes the wish as a term of affinity; without one it is not kept.
+    The controller also writes this rule as a term of affinity; without one it has no effect.
     """
     label = pod.annotations.get(EXCLUSIVE_TOPOLOGY)
     if not label or pod.labels.get(WORKER_INDEX) != "0":

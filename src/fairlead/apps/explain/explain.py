@@ -52,7 +52,7 @@ from fairlead.telemetry.sources import SourcePlan, make
 
 #: Of a bound pod: how many nodes are shown beside its own.
 _BEST = ExplanationScope(most_nodes=10)
-#: What is told of a bound pod besides, if it can be found out.
+#: What is also shown of a bound pod, if it is known.
 _OF_BOUND = ("profile", "nodes", "nodesLeftOut", "computeDomains")
 
 

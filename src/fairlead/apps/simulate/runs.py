@@ -22,7 +22,7 @@ class SimRun:
     #: CPU time of this machine, without reading the trace.
     cpu_s: float
     goals: GoalFigures = field(default_factory=GoalFigures)
-    #: What the scheduler is told of the series; empty: there are none.
+    #: What the scheduler knows of the series; empty: there are none.
     forecast: str = ""
 
     @property

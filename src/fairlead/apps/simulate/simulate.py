@@ -63,7 +63,7 @@ class SimOptions:
     is_quiet: bool = False
     #: Files of prices and carbon intensity, as "low-carbon=FILE".
     series: Sequence[str] = ()
-    #: What the scheduler is told of them, one run for each.
+    #: What the scheduler knows of them, one run for each.
     forecasts: Sequence[str] = ()
     watts_per_gpu: float = 700.0
     #: The DRA driver that publishes the GPUs; empty: jobs ask for them without claims.

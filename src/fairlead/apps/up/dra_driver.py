@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import msgspec
 
 from fairlead.apps.live.live_cluster import list_objects
+from fairlead.apps.up.created_objects import create_object
 from fairlead.kube.http.client import Client
-from fairlead.model.errors import FairleadError
 from fairlead.sim.dra import shapes
 from fairlead.sim.machines import Machine
 
@@ -30,7 +30,7 @@ _nodes = msgspec.json.Decoder(_Node)
 async def publish(client: Client, machines: Sequence[Machine]) -> None:
     """Classes, then the slices of all machines. What is there from an earlier run stays."""
     for each in shapes.classes():
-        await _post(client, f"{_ROOT}/deviceclasses", each)
+        await create_object(client, f"{_ROOT}/deviceclasses", each)
     listed = list_objects(client, "/api/v1/nodes", _nodes.decode)
     uids = {node.metadata.name: node.metadata.uid async for node in listed}
     turns = asyncio.Semaphore(_AT_ONCE)
@@ -38,12 +38,6 @@ async def publish(client: Client, machines: Sequence[Machine]) -> None:
     async def of_machine(machine: Machine) -> None:
         async with turns:
             for each in shapes.slices(machine, uids[machine.name]):
-                await _post(client, f"{_ROOT}/resourceslices", each)
+                await create_object(client, f"{_ROOT}/resourceslices", each)
 
     await asyncio.gather(*(of_machine(each) for each in machines if each.name in uids))
-
-
-async def _post(client: Client, path: str, body: shapes.Object) -> None:
-    reply = await client.request("POST", path, body=msgspec.json.encode(body))
-    if reply.status not in (201, 409):
-        raise FairleadError(f"the API server refused {path}: {reply.message}")

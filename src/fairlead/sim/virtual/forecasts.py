@@ -30,7 +30,7 @@ Span = tuple[float, float, float]
 
 
 class ForecastMode(StrEnum):
-    """What the engine is told of a series."""
+    """What the engine knows of a series."""
 
     NONE = "none"  #: nothing: jobs start as soon as they can
     YESTERDAY = "yesterday"  #: the values of the last day, as those of the next
