@@ -78,6 +78,29 @@ def test_devices_are_free_again_after_the_release_of_their_claim() -> None:
     assert _names(allocator.allocate("n", {}, [_claim(1)])) == ["a"]
 
 
+def test_a_question_that_was_just_answered_takes_no_search_until_something_changes() -> None:
+    inventory, usage, allocator = _world(_slice("n", _device("a"), _device("b"), _device("c")))
+
+    def asked(*claims: ResourceClaim, blocked: frozenset[DeviceId] = frozenset()) -> object:
+        """The devices, and whether they were searched for."""
+        before = allocator.steps
+        found = allocator.allocate("n", {}, claims, blocked)
+        return _names(found), allocator.steps > before
+
+    assert asked(_claim(1)) == (["a"], True)
+    assert asked(_claim(1, name="like")) == (["a"], False)
+    assert asked(_claim(2)) == (["a", "b"], True), "another claim"
+    assert asked(_claim(2), blocked=frozenset({DeviceId(DRIVER, "n", "a")})) == (["b", "c"], True)
+    first = allocator.allocate("n", {}, [_claim(1)])
+    assert first is not None
+    usage.hold(first[0])
+    assert asked(_claim(1)) == (["b"], True), "the first device is held"
+    usage.release(first[0])
+    assert asked(_claim(1)) == (["a"], True)
+    inventory.put(_slice("n", _device("z")))
+    assert asked(_claim(1)) == (["z"], True), "the devices are others"
+
+
 def test_a_device_without_a_slice_stays_held_until_its_claim_is_released() -> None:
     inventory, usage, allocator = _world(_slice("n", _device("a")))
     found = allocator.allocate("n", {}, [_claim(1)])

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairlead.claims.constraints import Constraint, constraint_of
@@ -11,7 +12,7 @@ from fairlead.claims.pools import NodePools
 from fairlead.claims.requests import Preparation, PreparedClaims, WantedDevices
 from fairlead.claims.results import claim_allocation
 from fairlead.claims.search import DeviceSearch
-from fairlead.claims.trial_state import TrialState
+from fairlead.claims.trial_state import Choice, TrialState
 from fairlead.claims.turn_limit import STEPS_OF_EVALUATION
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.claims import Allocation, DeviceId, ResourceClaim
@@ -31,6 +32,49 @@ EVALUATIONS = 100_000
 _STEPS_OF_PREPARATION = 6
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The devices of the last search, and what they depend on.
+
+    A node is asked again for the next claims as soon as it has changed, and once more when a pod is
+    placed there: where pods are packed, that is the same question.
+    """
+
+    claims: Sequence[ResourceClaim]
+    of_node: NodePools
+    stamps: tuple[int, ...]
+    blocked: AbstractSet[DeviceId]
+    prepared: PreparedClaims
+    #: By claim: the requests, or their alternatives, that devices were chosen for, and the devices.
+    chosen: tuple[tuple[list[WantedDevices], list[Choice]], ...]
+
+    def answers(
+        self,
+        claims: Sequence[ResourceClaim],
+        of_node: NodePools,
+        usage: DeviceUsage,
+        blocked: AbstractSet[DeviceId],
+        classes: Mapping[str, DeviceClass],
+    ) -> bool:
+        """Whether a search would choose the same."""
+        return (
+            self.of_node is of_node
+            and self.stamps == _stamps(of_node, usage)
+            and self.blocked == blocked
+            and len(claims) == len(self.claims)
+            and all(map(_is_alike, claims, self.claims))
+            and self.prepared.has_classes(classes)
+        )
+
+
+def _is_alike(one: ResourceClaim, other: ResourceClaim) -> bool:
+    return one.requests == other.requests and one.constraints == other.constraints
+
+
+def _stamps(of_node: NodePools, usage: DeviceUsage) -> tuple[int, ...]:
+    return tuple(usage.stamp(pool.key) for pool in of_node.pools)
+
+
 class Allocator:
     """Pure: it reads slices, classes and usage. Best kept: it remembers the last claims."""
 
@@ -44,6 +88,7 @@ class Allocator:
         self._inventory, self._classes, self._usage = inventory, classes, usage
         self._step_limit = step_limit
         self._kept: PreparedClaims | None = None
+        self._found: _Found | None = None
         self._glance: NodeGlance | None = None
         #: All steps of all searches: the work that was done.
         self.steps = 0
@@ -67,8 +112,30 @@ class Allocator:
         `blocked` devices are in use by something that is not a claim. Raises AllocationError, which
         concerns all nodes, and InvalidPools, which concerns this one.
         """
-        rules = self._inventory.behaviour
-        of_node, answers = self._inventory.on(node, labels), self._inventory.answers
+        of_node = self._inventory.on(node, labels)
+        found = self._found
+        if found is None or not found.answers(
+            claims, of_node, self._usage, blocked, self._classes
+        ):  # fmt: skip
+            found = self._found = self._search(node, of_node, claims, blocked)
+        if found is None:
+            if any(pool.invalid for pool in of_node.pools):
+                raise InvalidPools
+            return None
+        merges = self._inventory.behaviour.merges_device_configs
+        return tuple(
+            claim_allocation(claim, taken, choices, node, merges=merges)
+            for claim, (taken, choices) in zip(claims, found.chosen, strict=True)
+        )
+
+    def _search(
+        self,
+        node: str,
+        of_node: NodePools,
+        claims: Sequence[ResourceClaim],
+        blocked: AbstractSet[DeviceId],
+    ) -> _Found | None:
+        rules, answers = self._inventory.behaviour, self._inventory.answers
         preparation = Preparation(self._classes, of_node, answers, self._usage, rules, node)
         with answers.limited(_NODE_EVALUATIONS, f"node {node}: "):
             requests, constraints = self._prepared(claims, preparation)
@@ -79,19 +146,15 @@ class Allocator:
             finally:
                 self.steps += search.steps
         if not found:
-            if any(pool.invalid for pool in of_node.pools):
-                raise InvalidPools
             return None
-        return tuple(
-            claim_allocation(
-                claim,
-                [each[search.taken[number, place]] for place, each in enumerate(requests[number])],
-                state.choices[number],
-                node,
-                merges=rules.merges_device_configs,
-            )
-            for number, claim in enumerate(claims)
+        taken = (
+            [each[search.taken[number, place]] for place, each in enumerate(of_claim)]
+            for number, of_claim in enumerate(requests)
         )
+        chosen = tuple(zip(taken, state.choices, strict=True))
+        prepared = PreparedClaims(list(claims), requests)
+        stamps = _stamps(of_node, self._usage)
+        return _Found(claims, of_node, stamps, blocked, prepared, chosen)
 
     def glance(
         self, nodes: Sequence[str], claims: Sequence[ResourceClaim], evaluations: int = EVALUATIONS

@@ -179,6 +179,10 @@ class PreparedClaims:
             return False
         if any(mine is not other for mine, other in zip(self.claims, claims, strict=True)):
             return False
+        return self.has_classes(classes)
+
+    def has_classes(self, classes: Mapping[str, DeviceClass]) -> bool:
+        """Whether the classes are still the same, and no request is for all devices."""
         return all(
             wanted.every is None and classes.get(wanted.known_class.name) is wanted.known_class
             for claim in self.requests

@@ -81,6 +81,8 @@ class NodeSearch:
 
     def _decide_by_counts(self, look: BegunLook) -> None:
         left = np.flatnonzero(~look.done[self._rows])
+        if len(left) < _MANY:
+            return
         objects = list(self._nodes.at(left).objects())
         try:
             codes = self._at_a_glance(objects)
@@ -157,9 +159,7 @@ class NodeSearch:
         return FITS
 
     def _at_a_glance(self, nodes: Sequence[Node | None]) -> "Codes | None":
-        """ASK, NO or YES, where many nodes are asked; else None. Raises SearchLimit."""
-        if len(nodes) < _MANY:
-            return None
+        """ASK, NO or YES; None: they have to be asked one by one. Raises SearchLimit."""
         try:
             names = [node.name if node else "" for node in nodes]
             return self._state.allocator.glance(names, self._claims)
