@@ -13,7 +13,7 @@ import yaml
 import gang_crds
 from audits import Audited, Permission, granted
 from charts import Helm, Release
-from dra_objects import DRIVER, DraObjects, claim_spec, device, exactly
+from dra_objects import DRIVER, DraObjects, claim_spec, device, exactly, uses
 from duties import (
     GPU,
     ask_as_a_user,
@@ -209,6 +209,8 @@ def test_claims_need_only_the_rights_of_their_own_role(
             pods.create(f"p-{name}", resourceClaims=[claim])
         pods.create("plain", gpus=1)
         pods.wait_bound("p-c", "p-spaced", "plain")
+        pods.create("shares-c", resourceClaims=uses("c"))
+        pods.wait_bound("shares-c")
 
     group, used = "resource.k8s.io", audited.used(SCHEDULER)
     assert audited.refused(SCHEDULER) == []
@@ -219,6 +221,7 @@ def test_claims_need_only_the_rights_of_their_own_role(
         (group, "resourceclaims", "update"),
         (group, "resourceclaims", "create"),
         (group, "resourceclaims/status", "patch"),
+        (group, "resourceclaims/status", "update"),
     } <= used
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any
@@ -124,8 +125,8 @@ async def test_a_claim_is_protected_allocated_and_reserved(
     ]
     assert found["status"]["allocation"]["allocationTimestamp"] == "2026-01-01T00:00:00Z"
     assert read(dra).allocation == replace(on("gpu-0"), allocated_at=NOW_S)
-    writes = [each for each in proxy.requests if each.startswith("PATCH")]
-    assert len(writes) == 2, "one for the finalizer, one for the status"
+    writes = [each.split()[0] for each in proxy.requests if not each.startswith("GET")]
+    assert writes == ["PATCH", "PUT"], "one for the finalizer, one for the status"
     assert bench.seen[-1] == read(dra)
 
 
@@ -216,7 +217,8 @@ async def test_pods_that_share_a_claim_reserve_it_at_the_same_time(
         outcomes = {(await bench.outcome()).uid for _ in pods}
     assert outcomes == {pod.uid for pod in pods}
     assert sorted(users_of(dra.claim("c"))) == sorted(pod.name for pod in pods)
-    assert proxy.count("PATCH") == len(pods) + 1, "no conflicts among our own"
+    writes = Counter(each.split()[0] for each in proxy.requests)
+    assert writes == {"PATCH": len(pods), "PUT": 1}, "no conflicts among our own"
 
 
 @pytest.mark.parametrize(
@@ -224,12 +226,12 @@ async def test_pods_that_share_a_claim_reserve_it_at_the_same_time(
     [faults.lose_reply, faults.refuse_connection, faults.answer(503, "not now")],
     ids=["lost reply", "no connection", "busy"],
 )
-@pytest.mark.parametrize("which", ["", "/status"], ids=["finalizer", "status"])
+@pytest.mark.parametrize("method", ["PATCH", "PUT"], ids=["finalizer", "status"])
 async def test_a_write_that_goes_astray_is_settled(
-    dra: DraObjects, proxy: FaultProxy, fault: Any, which: str
+    dra: DraObjects, proxy: FaultProxy, fault: Any, method: str
 ) -> None:
     claim, pod = a_claim(dra), pod_of(dra)
-    proxy.on_request(fault, method="PATCH", path=f"resourceclaims/c{which}")
+    proxy.on_request(fault, method=method, path="resourceclaims/c")
     async with a_bench(proxy) as bench:
         bench.preparer.submit(work(pod, ClaimWrite(claim, on("gpu-0"))))
         assert await bench.outcome() == Prepared(pod.uid)
@@ -244,8 +246,8 @@ async def test_a_lost_reply_is_looked_for_until_the_claim_can_be_read(
     claim, pod = a_claim(dra), pod_of(dra)
     monkeypatch.setattr(claim_settlement, "IN_FLIGHT_S", 0.0)
     monkeypatch.setattr(claim_settlement, "_LONGEST_PAUSE_S", 0.01)
-    proxy.on_request(faults.lose_reply, method="PATCH", path="/status")
-    proxy.on_request(faults.answer(503, "not now"), method="PATCH", path="/status", times=None)
+    proxy.on_request(faults.lose_reply, method="PUT", path="/status")
+    proxy.on_request(faults.answer(503, "not now"), method="PUT", path="/status", times=None)
     proxy.on_request(faults.answer(503, "not now"), method="GET", path="/c", times=8)
     async with a_bench(proxy) as bench:
         bench.preparer.submit(work(pod, ClaimWrite(claim, on("gpu-0"))))
@@ -371,7 +373,7 @@ async def test_a_pod_that_goes_during_the_write_leaves_nothing_allocated(
         await held.wait()
         return answer
 
-    proxy.on_request(hold, method="PATCH", path="/status")
+    proxy.on_request(hold, method="PUT", path="/status")
     async with a_bench(proxy) as bench:
         bench.preparer.submit(work(pod, ClaimWrite(claim, on("gpu-0"))))
         await wait_for(lambda: devices_of(dra.claim("c")))

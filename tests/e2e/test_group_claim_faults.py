@@ -25,7 +25,7 @@ MEMBERS = ("p0", "p1")
 #: The writes for a group, in order: method and a part of the path.
 WRITES = {
     "finalizer": ("PATCH", "/resourceclaims/shared"),
-    "allocation": ("PATCH", "/resourceclaims/shared/status"),
+    "allocation": ("PUT", "/resourceclaims/shared/status"),
     "binding": ("POST", "/binding"),
 }
 FAULTS = {

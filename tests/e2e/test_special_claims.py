@@ -113,7 +113,7 @@ def status_of(pods: Pods) -> Object:
 )
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("POST", "resourceclaims"), ("PATCH", "resourceclaims"), ("PATCH", "pods/p/status")],
+    [("POST", "resourceclaims"), ("PUT", "resourceclaims"), ("PATCH", "pods/p/status")],
     ids=["claim", "allocation", "pod"],
 )
 async def test_one_claim_is_made_whatever_goes_astray(

@@ -1,7 +1,8 @@
-"""What is written to claims: JSON patches, which require the version that was read.
+"""What is written to claims. All of it requires the version that was read.
 
-Such a patch leaves the rest of the object as it is, byte for byte. Parameters of drivers must not
-change in any byte; other kinds of patches sort their keys.
+JSON patches leave the rest of the object as it is, byte for byte. Parameters of drivers must not
+change in any byte; other kinds of patches sort their keys. The first allocation is written as a
+whole status: the API server takes everything else from the object that it has, and has less to do.
 """
 
 from collections.abc import Mapping, Sized
@@ -37,10 +38,16 @@ def unprotect_patch(claim: ResourceClaim) -> JsonPatch:
     return [*_decided_on(claim), {"op": "remove", "path": path}]
 
 
-def allocate_patch(claim: ResourceClaim, user: ClaimUser, allocation: Allocation) -> JsonPatch:
-    """The status of a claim without an allocation is empty."""
-    status = {"allocation": allocation_json(allocation), "reservedFor": [_user(user)]}
-    return [*_decided_on(claim), {"op": "add", "path": "/status", "value": status}]
+def allocated(claim: ResourceClaim, user: ClaimUser | None, allocation: Allocation) -> Json:
+    """The claim with an allocation, to replace its status, which is empty without one."""
+    names = {"namespace": claim.namespace, "name": claim.name}
+    users = [_user(user)] if user is not None else None
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {**names, "uid": claim.uid, "resourceVersion": claim.version},
+        "status": {"allocation": allocation_json(allocation), **_given({"reservedFor": users})},
+    }
 
 
 def reserve_patch(claim: ResourceClaim, user: ClaimUser) -> JsonPatch:

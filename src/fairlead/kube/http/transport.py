@@ -5,6 +5,7 @@ from typing import Protocol
 
 from fairlead.kube.http.reply import Reply
 
+JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 
@@ -17,7 +18,7 @@ class Transport(Protocol):
         *,
         body: bytes | None = None,
         params: Mapping[str, str] | None = None,
-        content_type: str = "application/json",
+        content_type: str = JSON,
         timeout_s: float = 30.0,
         accept: str | None = None,
         before_send: Callable[[], None] | None = None,

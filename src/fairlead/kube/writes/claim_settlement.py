@@ -12,21 +12,21 @@ from itertools import count
 import msgspec
 import structlog
 
-from fairlead.kube.claims.changes import ClaimPatch
+from fairlead.kube.claims.changes import ClaimRequest
 from fairlead.kube.claims.claims import decode_claim
 from fairlead.kube.claims.kinds import CLAIMS
 from fairlead.kube.claims.protobuf import PROTOBUF, with_finalizer
 from fairlead.kube.errors import ApiError, ReplyLost
 from fairlead.kube.http.paths import in_namespace, named
 from fairlead.kube.http.reply import UNREADABLE, Reply
-from fairlead.kube.http.transport import JSON_PATCH, Transport
+from fairlead.kube.http.transport import JSON, Transport
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.kube.writes.preparer import StepFailed
 from fairlead.model.claims import ResourceClaim
 
 log = structlog.get_logger(__name__)
 
-Next = Callable[[ResourceClaim], ClaimPatch | None]
+Next = Callable[[ResourceClaim], ClaimRequest | None]
 
 _TRIES = 5
 #: kube-scheduler's, after a conflict.
@@ -60,20 +60,21 @@ class ClaimSettlement:
         self._doubt_until_s = 0.0
         self._doing = ""
 
-    async def apply(self, next_patch: Next) -> bool:
+    async def apply(self, next_request: Next) -> bool:
         """Writes until there is nothing more to do; whether anything was written."""
         has_written = False
-        while (patch := next_patch(self.now)) is not None:
-            await self._try(patch)
+        while (request := next_request(self.now)) is not None:
+            await self._try(request)
             has_written = True  # at the end: also by a try whose reply was lost
         return has_written
 
-    async def _try(self, patch: ClaimPatch) -> None:
+    async def _try(self, request: ClaimRequest) -> None:
         """Raises StepFailed when it is certain that it was not written and will not be."""
-        path, self._doing = f"{self._path}{patch.subresource}", patch.doing
-        reply = await self._reply("PATCH", path, _encode(patch.body), JSON_PATCH)
-        if reply is not None and patch.finalizer and _is_about_spelling(reply):
-            reply = await self._add_in_protobuf(patch.finalizer)
+        path, self._doing = f"{self._path}{request.subresource}", request.doing
+        body = _encode(request.body)
+        reply = await self._reply(request.method, path, body, request.content_type)
+        if reply is not None and request.finalizer and _is_about_spelling(reply):
+            reply = await self._add_in_protobuf(request.finalizer)
         if reply is not None:
             await self._settle(reply)
 
@@ -99,7 +100,7 @@ class ClaimSettlement:
         method: str,
         path: str,
         body: bytes | None = None,
-        content_type: str = "application/json",
+        content_type: str = JSON,
         accept: str | None = None,
     ) -> Reply | None:
         """None after a pause, if there was none."""

@@ -199,18 +199,18 @@ class ClaimWriter:
         self._seen(written)
         return written
 
-    async def _try(self, claim: ResourceClaim, next_patch: Next) -> None:
+    async def _try(self, claim: ResourceClaim, next_request: Next) -> None:
         try:
-            await self._apply(claim, next_patch)
+            await self._apply(claim, next_request)
         except StepFailed as error:
             log.warning("cannot take back a claim", claim=claim.key, error=str(error))
 
-    async def _apply(self, claim: ResourceClaim, next_patch: Next) -> ResourceClaim | None:
+    async def _apply(self, claim: ResourceClaim, next_request: Next) -> ResourceClaim | None:
         """The claim as it is then; None if there was nothing to write."""
         async with self._desk(claim) as desk:
             settlement = ClaimSettlement(self._client, desk.newest, self._seen)
             try:
-                return settlement.now if await settlement.apply(next_patch) else None
+                return settlement.now if await settlement.apply(next_request) else None
             finally:
                 desk.newest = settlement.now
 

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from fairlead.cluster.device_claims import ClaimWrite
-from fairlead.kube.claims.changes import ClaimPatch
+from fairlead.kube.claims.changes import ClaimRequest
 from fairlead.kube.claims.claims import FINALIZER, decode_claim
 from fairlead.kube.claims.kinds import CLAIMS
 from fairlead.kube.claims.patches import unprotect_patch
@@ -158,7 +158,7 @@ def _decoded(reply: Reply) -> ResourceClaim | None:
         return None
 
 
-def _unprotect_next(claim: ResourceClaim, now: ResourceClaim) -> ClaimPatch | None:
+def _unprotect_next(claim: ResourceClaim, now: ResourceClaim) -> ClaimRequest | None:
     if now.uid != claim.uid or FINALIZER not in now.finalizers:
         return None
-    return ClaimPatch("", unprotect_patch(now), "remove finalizer of claim")
+    return ClaimRequest("", unprotect_patch(now), "remove finalizer of claim")
