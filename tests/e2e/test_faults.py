@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from builders import SCHEDULER
+from dra_objects import DraObjects, claim_spec, device, exactly, uses
 from fairlead.apps.config.profiles import built_in
 from fairlead.apps.run.options import SchedulerOptions
 from fairlead.apps.run.scheduler import Scheduler
@@ -17,7 +18,17 @@ from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import served
 from fairlead.telemetry.metrics import Metrics
 from fairleads import PATIENCE_S, Pods, eventually, fairlead
-from faultproxy import FaultProxy, a, answer, cut_inside, drop, expired, insert, lose_reply
+from faultproxy import (
+    FaultProxy,
+    a,
+    answer,
+    cut_inside,
+    drop,
+    expired,
+    hold_reply,
+    insert,
+    lose_reply,
+)
 from test_oracle import _forbid_binds
 
 GPUS = 8
@@ -200,3 +211,23 @@ async def test_a_pod_deleted_in_mid_bind_frees_its_gpus(control_plane, create_no
         await asyncio.to_thread(pods.create, "victim", 8)
         await until(lambda: pods.node("victim"))
         assert await asyncio.to_thread(audit, pods) == {"w1": 8}
+
+
+async def test_pods_wait_in_the_queue_while_claims_are_written_for_as_many_as_may_be_bound_at_once(
+    control_plane, create_nodes, dra: DraObjects, pods
+) -> None:
+    at_once, names = 4, [f"p{number}" for number in range(40)]
+    (node,) = create_nodes(["claimed"])
+    dra.a_slice(node, [device(f"gpu-{number}") for number in range(len(names))])
+    dra.a_class(dra.namespace)
+    for name in names:
+        dra.a_claim(name, claim_spec(exactly(dra.namespace)))
+        pods.create(name, resourceClaims=uses(name))
+    answered = asyncio.Event()
+    async with scheduling(control_plane, max_binds_in_flight=at_once) as (proxy, scheduler):
+        proxy.on_request(hold_reply(answered), times=None, method="PATCH", path="/resourceclaims")
+        await until(lambda: proxy.count("PATCH") >= at_once)
+        assert proxy.count("PATCH") <= 2 * at_once, "what one more turn decided before they began"
+        assert scheduler.engine.queue.has_active(), "the others can still be decided otherwise"
+        answered.set()
+        await until(lambda: bound(pods) == len(names))

@@ -50,6 +50,7 @@ from fairlead.kube.failures import Failures
 from fairlead.kube.gangs.registry import GangDialects
 from fairlead.kube.gangs.status_writer import GangStatusWriter
 from fairlead.kube.http.client import Client
+from fairlead.kube.http.counting import Counted
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.elector import Elector, LeadershipLost
 from fairlead.kube.leadership.fence import Fenced
@@ -89,6 +90,7 @@ _IDLE_S = 1.0
 _STUCK_S = 5.0
 _CATCH_UP_AGAIN_S = 0.5
 _DEFAULTS = SchedulerOptions()
+_WRITTEN_AT_ONCE = (instructions.Bind, instructions.Prepare)
 
 _Part = (
     Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
@@ -203,6 +205,7 @@ class Scheduler:
 
     def _add_steps(self, writer: Transport, failures: Failures) -> None:
         """What is written before a bind."""
+        writer = self._step_writes = Counted(writer)
         claims, plan = self._kinds.claims, self._options.reservations
         readiness = DeviceReadiness(claims.get, self._recorder.warned)
         special = SpecialClaims(writer, claims.get)
@@ -577,7 +580,7 @@ class Scheduler:
         self.engine.wall_offset_s = time.time() - time.monotonic()
         for instruction in self.engine.tend(now=time.monotonic()):
             self._perform(instruction)
-        while self._binder.free_slots:
+        while self._room_for_writes() > 0:
             if not self._decide_for(_SLICE_S):
                 return
             self._decided_at_s = time.monotonic()
@@ -585,8 +588,8 @@ class Scheduler:
 
     def _decide_for(self, seconds: float) -> bool:
         """Decides for a while; True if there may be more to do."""
-        until = time.monotonic() + seconds
-        while self._binder.free_slots:
+        until, room = time.monotonic() + seconds, self._room_for_writes()
+        while room > 0:
             started = time.monotonic()
             attempt = self._containment.decide(started)
             if attempt is None:
@@ -594,18 +597,26 @@ class Scheduler:
             self._measures.attempt(attempt, time.monotonic() - started)
             for instruction in attempt.instructions:
                 self._perform(instruction)
+                room -= isinstance(instruction, _WRITTEN_AT_ONCE)
             if self._containment.rebuild_is_due(started):
                 return False
             if started > until:
                 return True
-        return False  # a finished bind wakes us
+        return False  # a finished write wakes us
+
+    def _room_for_writes(self) -> int:
+        """How many more pods may be decided on: what is decided is written at once.
+
+        Steps count while they write, and not while they wait for a driver or a controller.
+        """
+        return self._binder.free_slots - self._step_writes.under_way
 
     async def _sleep(self) -> None:
         due = self.engine.wake_at_s()
         wait_s = _IDLE_S
         if self._containment.rebuild_is_due(time.monotonic()):
             return
-        if due is not None and self._has_taken_over and self._binder.free_slots:
+        if due is not None and self._has_taken_over and self._room_for_writes() > 0:
             wait_s = min(_IDLE_S, max(0.0, due - time.monotonic()))
         try:
             async with asyncio.timeout(wait_s):
