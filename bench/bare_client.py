@@ -49,20 +49,21 @@ async def main(kubeconfig: str, namespace: str, victims: str = "0") -> None:
     names = cycle(sorted(node["metadata"]["name"] for node in nodes))
     pods = await _pods(client, f"/api/v1/namespaces/{namespace}/pods")
     binds = [Bind(pod, node) for pod, node in zip(pods, names, strict=False) if not pod.node]
-    watching = asyncio.create_task(_watch(client))
+    watching = asyncio.create_task(watch(client, "/api/v1/pods"))
     if int(victims):
         await _evict_and_bind(client, binds, int(victims))
     else:
         await each(binds, lambda bind: _bind(client, bind))
-    await each(binds, lambda bind: _tell(client, bind))
+    await each(binds, lambda bind: tell(client, bind))
     await watching
 
 
-async def _watch(client: Client) -> None:
-    newest = await client.request("GET", "/api/v1/pods", params={"limit": "1"})
+async def watch(client: Client, path: str) -> None:
+    """Reads nothing of what it is told."""
+    newest = await client.request("GET", path, params={"limit": "1"})
     version = msgspec.json.decode(newest.body)["metadata"]["resourceVersion"]
     at = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
-    async with client.watch("/api/v1/pods", at) as stream:
+    async with client.watch(path, at) as stream:
         while await stream.lines() is not None:
             pass
 
@@ -118,7 +119,7 @@ async def _bind(client: Client, bind: Bind) -> None:
     assert reply.status == 201, reply.message
 
 
-async def _tell(client: Client, bind: Bind) -> None:
+async def tell(client: Client, bind: Bind) -> None:
     event = scheduled_event(bind.pod, bind.node, "bench", time.time_ns())
     path = f"/apis/events.k8s.io/v1/namespaces/{bind.pod.namespace}/events"
     reply = await client.request("POST", path, body=msgspec.json.encode(event))

@@ -8,9 +8,11 @@ from a template, half of the devices are in use before. "full": 90 % are in use 
 backlog is there before the scheduler starts, and pods a second count from the first bind to the
 last. "steady": pods with a template come while others end, 100 at a time, for --seconds; a pod is
 deleted when it is bound, and kube-controller-manager frees its device.
-The floor is a client that only writes: finalizer, allocation with reservation, binding, event, in
-the bodies that Fairlead sends, as the same ServiceAccount. It decides nothing: devices are taken as
-they are free, and in the steady state a pod is bound when watches have shown it and its claim.
+The floor is a client that only writes: finalizer, allocation with reservation, binding, and then
+events, in the bodies that Fairlead sends, as the same ServiceAccount. It watches pods and claims,
+since every scheduler has to, and reads nothing of what it is told. It decides nothing: devices are
+taken as they are free; in the steady state it reads the watches, and a pod is bound when they have
+shown it and its claim, with its event.
 """
 
 import argparse
@@ -22,23 +24,22 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import uvloop
 
-from bare_client import each
+from bare_client import each, tell, watch
 from fairlead.engine.instructions import Bind
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.claims.claims import decode_claim
-from fairlead.kube.claims.patches import allocate_patch, finalizer_patch
+from fairlead.kube.claims.patches import allocated, finalizer_patch
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.transport import JSON_PATCH
 from fairlead.kube.writes.binder import encode_binding
-from fairlead.kube.writes.event_objects import scheduled_event
 from fairlead.model.claims import AllocatedDevice, Allocation, ClaimUser, ResourceClaim
 from fairlead.model.pods import NodeTerm, Pod
 from fairlead.model.selectors import Requirement
@@ -58,9 +59,9 @@ from ground import (
 DRIVER, CLASS, DEVICES = "test-driver.cdi.k8s.io", "test-class", 10
 API = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{API}/namespaces/default/resourceclaims"
+ALL_CLAIMS = f"{API}/resourceclaims"
 TEMPLATES = f"{API}/namespaces/default/resourceclaimtemplates"
 PODS = "/api/v1/namespaces/default/pods"
-EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 FLOOR = "floor"
 SIDES = {"kube-scheduler": "default-scheduler", "fairlead": "gpu-scheduler", FLOOR: "floor"}
 SPEC = {"devices": {"requests": [{"name": "req-0", "exactly": {"deviceClassName": CLASS}}]}}
@@ -180,16 +181,12 @@ def _allocation(node: str, device: int) -> Allocation:
 async def _write(
     client: Client, claim: ResourceClaim, user: ClaimUser | None, allocation: Allocation
 ) -> None:
-    path = f"{CLAIMS}/{claim.name}"
-    for sub, body in (("", finalizer_patch(claim)), ("/status", None)):
-        patch = body or allocate_patch(claim, user or ClaimUser("", ""), allocation)
-        if user is None and sub:
-            del patch[-1]["value"]["reservedFor"]
-        reply = await client.request(
-            "PATCH", path + sub, body=msgspec.json.encode(patch), content_type=JSON_PATCH
-        )
-        assert reply.status == 200, reply.message
-        claim = replace(claim, version=decode_claim(reply.body).version)
+    path, patch = f"{CLAIMS}/{claim.name}", msgspec.json.encode(finalizer_patch(claim))
+    reply = await client.request("PATCH", path, body=patch, content_type=JSON_PATCH)
+    assert reply.status == 200, reply.message
+    body = allocated(decode_claim(reply.body), user, allocation)
+    reply = await client.request("PUT", f"{path}/status", body=msgspec.json.encode(body))
+    assert reply.status == 200, reply.message
 
 
 async def _backlog(admin: str, scheduler: str, pods: int, case: Case) -> None:
@@ -347,8 +344,10 @@ async def floor(kubeconfig: str) -> None:
         name = statuses[0]["resourceClaimName"] if statuses else pod.name
         jobs.append((pod, claims[name], f"n-{number % nodes}", number // nodes))
 
+    watching = [asyncio.create_task(watch(client, path)) for path in ("/api/v1/pods", ALL_CLAIMS)]
     await each(jobs, lambda job: _bind(client, *job))
-    await asyncio.sleep(600)
+    await each(jobs, lambda job: tell(client, Bind(job[0], job[2])))
+    await asyncio.gather(*watching)
 
 
 async def _bind(client: Client, pod: Pod, claim: ResourceClaim, node: str, device: int) -> None:
@@ -357,8 +356,11 @@ async def _bind(client: Client, pod: Pod, claim: ResourceClaim, node: str, devic
     body = encode_binding(Bind(pod, node))
     reply = await client.request("POST", f"{PODS}/{pod.name}/binding", body=body)
     assert reply.status == 201, reply.message
-    event = msgspec.json.encode(scheduled_event(pod, node, "bench", time.time_ns()))
-    await client.request("POST", EVENTS, body=event)
+
+
+async def _bind_and_tell(client: Client, pod: Pod, claim: ResourceClaim, *at: Any) -> None:
+    await _bind(client, pod, claim, *at)
+    await tell(client, Bind(pod, at[0]))
 
 
 class SteadyFloor:
@@ -419,7 +421,7 @@ class SteadyFloor:
                 return
             device = self._held[name] = self._free.popleft()
             pod, claim = self._waiting.pop(name), self._claims[name]
-            task = asyncio.create_task(_bind(self._client, pod, claim, *device))
+            task = asyncio.create_task(_bind_and_tell(self._client, pod, claim, *device))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
