@@ -62,6 +62,12 @@ def duplicate(field: str, value: Any) -> Cause:
     return Cause(field, "FieldValueDuplicate", f"Duplicate value: {show(value)}")
 
 
+def too_many(field: str, count: int, most: int) -> list[Cause]:
+    """One cause, or none."""
+    message = f"Too many: {count}: must have at most {most} items"
+    return [Cause(field, "FieldValueTooMany", message)] if count > most else []
+
+
 def unsupported(field: str, value: Any, supported: Iterable[str]) -> Cause:
     names = ", ".join(f'"{name}"' for name in supported)
     message = f"Unsupported value: {show(value)}: supported values: {names}"

@@ -170,7 +170,9 @@ def _validate(call: Call, new: Object, old: Object) -> None:
     causes = _metadata_causes(call, new) if call.subresource == "status" else strategy.validate(new)
     # The real server checks the metadata in two places, and complains in both.
     causes += 2 * validate_metadata_update(new["metadata"], old["metadata"])
-    if call.subresource != "status":
+    if call.subresource == "status":
+        causes += strategy.validate_status(new, old)
+    else:
         causes += strategy.validate_update(new, old)
     if causes:
         raise invalid_object(call.kind, call.name, causes)

@@ -3,7 +3,14 @@
 from functools import cache
 
 from fairlead.sim.apiserver.kinds import Kind
-from fairlead.sim.apiserver.strategy import claims, cluster, plain, pods, workloads
+from fairlead.sim.apiserver.strategy import (
+    claims,
+    cluster,
+    devices,
+    plain,
+    pods,
+    workloads,
+)
 from fairlead.sim.apiserver.strategy.base import Strategy
 
 _BY_RESOURCE: dict[str, Strategy] = {
@@ -43,7 +50,8 @@ _BY_RESOURCE: dict[str, Strategy] = {
     "customresourcedefinitions.apiextensions.k8s.io": plain.DefinitionStrategy(),
     "resourceclaims.resource.k8s.io": claims.ClaimStrategy(),
     "resourceclaimtemplates.resource.k8s.io": claims.ClaimTemplateStrategy(),
-    "resourceslices.resource.k8s.io": plain.StrictStrategy(),
+    "resourceslices.resource.k8s.io": devices.SliceStrategy(),
+    "deviceclasses.resource.k8s.io": devices.DeviceClassStrategy(),
 }
 _PLAIN = Strategy()
 

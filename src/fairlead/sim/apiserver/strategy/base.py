@@ -56,6 +56,9 @@ class Strategy:
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return []
 
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
+        return []
+
     def warnings(self, obj: Object) -> list[str]:
         """What the client should know although the object is accepted."""
         return []
