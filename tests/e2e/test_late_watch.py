@@ -59,8 +59,8 @@ async def test_a_pod_that_is_patched_while_it_is_bound_is_decided_once(
         await until(lambda: any(isinstance(event, events.BindDone) for event in seen))
         late.set()
         await until(lambda: any(_is_patched(event) for event in seen))
-        decided_s = scheduler._decided_at_s
-        await until(lambda: scheduler._decided_at_s > decided_s)
+        decided_s = scheduler._deciding.alive_at_s
+        await until(lambda: scheduler._deciding.alive_at_s > decided_s)
         later.set()
         await asyncio.to_thread(pods.create, "second", 1)
         await until(lambda: pods.node("second"))

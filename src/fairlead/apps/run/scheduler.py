@@ -3,19 +3,20 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import structlog
 
-from fairlead.apps.decision_log.recording import DecisionLog, RecordedEngine
+from fairlead.apps.decision_log.recording import RecordedEngine
 from fairlead.apps.run.carrying_out import CarryingOut, Writers, about, doing, failed
 from fairlead.apps.run.claim_drivers import DriverWatch
 from fairlead.apps.run.containment import Containment
 from fairlead.apps.run.counted_measures import expose_counted_of
 from fairlead.apps.run.data_watches import count_data
+from fairlead.apps.run.deciding import Deciding
 from fairlead.apps.run.ended_runs import EndedRuns
 from fairlead.apps.run.extender_calls import ExtenderCalls
 from fairlead.apps.run.feeds import Feeds, SourceFeed
@@ -82,15 +83,11 @@ from fairlead.telemetry.metrics import Metrics
 
 log = structlog.get_logger(__name__)
 
-# How long to decide before looking at the network again.
-_SLICE_S = 0.005
 _STOP_GRACE_S = 5.0
-# The loop shows a sign of life at least this often, and who shows none for long cannot lead.
-_IDLE_S = 1.0
+# A process that decides nothing for so long cannot lead.
 _STUCK_S = 5.0
 _CATCH_UP_AGAIN_S = 0.5
 _DEFAULTS = SchedulerOptions()
-_WRITTEN_AT_ONCE = (instructions.Bind, instructions.Prepare)
 
 _Part = (
     Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
@@ -122,7 +119,6 @@ class Scheduler:
         self._on_event, self._on_instruction = on_event, on_instruction
         self._served = frozenset(profiles)
         self._awake = asyncio.Event()
-        self._decided_at_s = time.monotonic()
         terms = options.terms
         self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
         #: Whether our cache is good enough to decide by: no earlier leader knew more.
@@ -144,6 +140,17 @@ class Scheduler:
             self._measures,
             expects_variables=options.expects_variables,
             perform=self._perform,
+        )
+        self._deciding = Deciding(
+            self.engine,
+            self._containment,
+            self._measures,
+            self._awake,
+            perform=self._perform,
+            may_decide=self._may_decide,
+            room=self._room_for_writes,
+            show_again=self._show_again,
+            decisions=options.decisions,
         )
 
     # -- parts -------------------------------------------------------------------------------
@@ -200,7 +207,7 @@ class Scheduler:
             lambda: self.engine.node_requests,
             self._feed,
             self._containment.supervise,
-            lambda: self._has_taken_over and not self._unsynced(),
+            self._may_decide,
         ) if terms else None  # fmt: skip
 
     def _add_steps(self, writer: Transport, failures: Failures) -> None:
@@ -331,9 +338,44 @@ class Scheduler:
         if self._options.service_classes:
             self._feed(events.ServiceClassesSeen(self._options.service_classes))
         supervise = self._containment.supervise
-        deciding = asyncio.create_task(supervise("decide", self._decide_forever), name="decide")
-        parts = [deciding]
-        working: tuple[_Part, ...] = (
+        parts = [asyncio.create_task(supervise("decide", self._deciding.run), name="decide")]
+        for part in self._working():
+            name = type(part).__name__
+            parts.append(asyncio.create_task(supervise(name, part.run), name=name))
+        if self._elector:
+            parts.append(asyncio.create_task(self._elector.run(), name="elector"))
+            parts.append(asyncio.create_task(self._take_over(self._elector), name="take over"))
+        grace_s = _STOP_GRACE_S
+        try:
+            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+        except LeadershipLost:
+            grace_s = 0.0  # another decides now
+            raise
+        finally:
+            await self._stop(parts, grace_s)
+
+    async def _stop(self, parts: Sequence[asyncio.Task[None]], grace_s: float) -> None:
+        """Decides no more, and finishes what is under way within the grace."""
+        parts[0].cancel()
+        self._claim_writer.stop()
+        await self._preparer.stop()
+        if self._reserver:
+            await self._reserver.stop()
+        await self._binder.stop(grace_s)
+        writers = self._recorder, *self._kinds.writers
+        await asyncio.gather(*(each.stop(grace_s) for each in writers))
+        for task in parts:
+            task.cancel()
+        await asyncio.gather(*parts, return_exceptions=True)
+        await self._hand_over()
+        if self._options.decisions:
+            self._options.decisions.close(_STOP_GRACE_S)
+
+    def _working(self) -> tuple[_Part, ...]:
+        """What runs beside the decisions."""
+        return (
             *self._watches.all,
             self._binder,
             self._evictor,
@@ -355,35 +397,6 @@ class Scheduler:
             *([self._extenders] if self._extenders else ()),
             *([self._solving] if self._solving else ()),
         )
-        for part in working:
-            name = type(part).__name__
-            parts.append(asyncio.create_task(supervise(name, part.run), name=name))
-        if self._elector:
-            parts.append(asyncio.create_task(self._elector.run(), name="elector"))
-            parts.append(asyncio.create_task(self._take_over(self._elector), name="take over"))
-        grace_s = _STOP_GRACE_S
-        try:
-            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-            for task in ended:
-                task.result()
-        except LeadershipLost:
-            grace_s = 0.0  # another decides now
-            raise
-        finally:
-            deciding.cancel()
-            self._claim_writer.stop()
-            await self._preparer.stop()
-            if self._reserver:
-                await self._reserver.stop()
-            await self._binder.stop(grace_s)
-            writers = self._recorder, *self._kinds.writers
-            await asyncio.gather(*(each.stop(grace_s) for each in writers))
-            for task in parts:
-                task.cancel()
-            await asyncio.gather(*parts, return_exceptions=True)
-            await self._hand_over()
-            if self._options.decisions:
-                self._options.decisions.close(_STOP_GRACE_S)
 
     def choose(self, pod: Pod, node: str) -> None:
         """Another scheduler, whom we advise, chose a node: binds the pod there, or declines."""
@@ -403,7 +416,7 @@ class Scheduler:
             return f"not synced yet: {', '.join(unsynced)}"
         if self._containment.is_rebuilding:
             return "the engine is being built again after an internal error; see the log"
-        if time.monotonic() - self._decided_at_s > 15.0:
+        if time.monotonic() - self._deciding.alive_at_s > 15.0:
             return "the scheduling loop has stopped"
         for reflector in self._watches.all:
             if reflector.problem:
@@ -433,7 +446,7 @@ class Scheduler:
         return *self._watches.all, *self._kinds.reflectors
 
     def _fit_to_lead(self) -> bool:
-        ticking = time.monotonic() - self._decided_at_s < _STUCK_S
+        ticking = time.monotonic() - self._deciding.alive_at_s < _STUCK_S
         return ticking and not self._unsynced()
 
     def _unsynced(self) -> Sequence[str]:
@@ -541,68 +554,8 @@ class Scheduler:
 
     # -- deciding ----------------------------------------------------------------------------
 
-    async def _decide_forever(self) -> None:
-        while True:
-            self._awake.clear()
-            if self._containment.rebuild_is_due(time.monotonic()):
-                await self._rebuild()
-            if self._options.decisions:
-                await self._tend_log(self._options.decisions)
-            if self._has_taken_over and not self._unsynced():
-                await self._decide_while_there_is_work()
-            self._decided_at_s = time.monotonic()
-            await self._sleep()
-
-    async def _rebuild(self) -> None:
-        """Builds the engine again from what the watches hold. Nothing is decided meanwhile."""
-        self._containment.rebuild_begins(time.monotonic())
-        await self._show_again()
-        self._containment.rebuild_ends(time.monotonic())
-
-    async def _show_again(self) -> None:
-        """Shows an engine that knows nothing what the watches hold."""
-        self.usage.cluster = self.engine.cluster
-        async for _ in self._kinds.retell():
-            self._decided_at_s = time.monotonic()
-        async for _ in self._watches.retell():
-            self._decided_at_s = time.monotonic()
-
-    async def _tend_log(self, decisions: DecisionLog) -> None:
-        """A new run of the decision log begins with all that the engine was shown."""
-        decisions.flush_after(time.monotonic())
-        engine = self.engine
-        if decisions.begins_again and isinstance(engine, RecordedEngine) and engine.is_settled:
-            engine.begin_again()
-            await self._show_again()
-            log.info("decision log begins a new run")
-
-    async def _decide_while_there_is_work(self) -> None:
-        self.engine.wall_offset_s = time.time() - time.monotonic()
-        for instruction in self.engine.tend(now=time.monotonic()):
-            self._perform(instruction)
-        while self._room_for_writes() > 0:
-            if not self._decide_for(_SLICE_S):
-                return
-            self._decided_at_s = time.monotonic()
-            await asyncio.sleep(0)
-
-    def _decide_for(self, seconds: float) -> bool:
-        """Decides for a while; True if there may be more to do."""
-        until, room = time.monotonic() + seconds, self._room_for_writes()
-        while room > 0:
-            started = time.monotonic()
-            attempt = self._containment.decide(started)
-            if attempt is None:
-                return False
-            self._measures.attempt(attempt, time.monotonic() - started)
-            for instruction in attempt.instructions:
-                self._perform(instruction)
-                room -= isinstance(instruction, _WRITTEN_AT_ONCE)
-            if self._containment.rebuild_is_due(started):
-                return False
-            if started > until:
-                return True
-        return False  # a finished write wakes us
+    def _may_decide(self) -> bool:
+        return self._has_taken_over and not self._unsynced()
 
     def _room_for_writes(self) -> int:
         """How many more pods may be decided on: what is decided is written at once.
@@ -611,18 +564,13 @@ class Scheduler:
         """
         return self._binder.free_slots - self._step_writes.under_way
 
-    async def _sleep(self) -> None:
-        due = self.engine.wake_at_s()
-        wait_s = _IDLE_S
-        if self._containment.rebuild_is_due(time.monotonic()):
-            return
-        if due is not None and self._has_taken_over and self._room_for_writes() > 0:
-            wait_s = min(_IDLE_S, max(0.0, due - time.monotonic()))
-        try:
-            async with asyncio.timeout(wait_s):
-                await self._awake.wait()
-        except TimeoutError:
-            return
+    async def _show_again(self) -> AsyncIterator[None]:
+        """Shows an engine that knows nothing what the watches hold."""
+        self.usage.cluster = self.engine.cluster
+        async for _ in self._kinds.retell():
+            yield
+        async for _ in self._watches.retell():
+            yield
 
 
 def _engine(
