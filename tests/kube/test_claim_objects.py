@@ -12,7 +12,6 @@ import pytest
 from fairlead.kube.claims.changes import is_same
 from fairlead.kube.claims.claims import decode_claim
 from fairlead.kube.claims.classes import decode_device_class, decode_taint_rule
-from fairlead.kube.claims.common import quantity
 from fairlead.kube.claims.compute_domains import MOST_NODES, decode_compute_domain
 from fairlead.kube.claims.patches import allocation_json
 from fairlead.kube.claims.slices import decode_slice
@@ -318,15 +317,6 @@ def test_a_claim_that_cannot_be_honoured_says_why(
     assert says in found.problem
     assert found.allocation is not None, "its devices are held all the same"
     assert [device.key for device in found.allocation.devices] == [HELD]
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0"), (7, "7"), (1 << 30, "1Gi"), (3 << 20, "3Mi"), (Fraction(1, 2), "500m"),
-     (Fraction(1, 10**6), "1u"), (Fraction(7, 10**9), "7n"), (-1, "-1")],
-)  # fmt: skip
-def test_quantities_as_they_are_written(value: Any, text: str) -> None:
-    assert quantity(value) == text
 
 
 DOMAIN = {

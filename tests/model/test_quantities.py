@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.model.errors import QuantityError
-from fairlead.model.quantities import LARGEST, amount, exact, shown
+from fairlead.model.quantities import LARGEST, amount, exact, shown, spelled
 from fairlead.sim.apiserver.quantities import canonical
 
 
@@ -86,3 +86,14 @@ def test_exact_amounts_are_as_the_api_server_keeps_them(
     text: str, expected: int | Fraction
 ) -> None:
     assert exact(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (7, "7"), (1 << 30, "1Gi"), (3 << 20, "3Mi"), (1000, "1k"), (5 * 10**9, "5G"),
+     (2048, "2Ki"), (10**19, "10E"), (Fraction(10**19), "10E"), (Fraction(1, 2), "500m"),
+     (Fraction(1, 10**6), "1u"), (Fraction(7, 10**9), "7n"), (-1, "-1"), (-(1 << 30), "-1Gi")],
+)  # fmt: skip
+def test_quantities_as_kubernetes_writes_them(value, text) -> None:
+    assert spelled(value) == text
+    assert exact(text) == value

@@ -9,6 +9,7 @@ from math import ceil
 
 from fairlead.claims.errors import AllocationError
 from fairlead.model.devices import CapacityRange, DeviceCapacity, DeviceForm, Exact, RequestPolicy
+from fairlead.model.quantities import spelled
 
 Amounts = tuple[tuple[str, Exact], ...]
 _LARGEST = 2**63 - 1
@@ -76,8 +77,8 @@ def _in_range(name: str, asked: Exact, valid: CapacityRange, *, strict: bool) ->
 def _beyond(asked: Exact) -> str:
     text = "capacity request cannot be represented in the device's range arithmetic"
     if asked > _LARGEST:
-        return f"{text}: request {asked} exceeds MaxInt64"
-    return f"{text}: rounding request {asked} up to the next step passes MaxInt64"
+        return f"{text}: request {spelled(asked)} exceeds MaxInt64"
+    return f"{text}: rounding request {spelled(asked)} up to the next step passes MaxInt64"
 
 
 def _violates(amount: Exact, policy: RequestPolicy) -> bool:

@@ -38,6 +38,11 @@ _FACTORS = {
     **{letter + "i": Fraction(2 ** (10 * p)) for p, letter in enumerate("KMGTPE", start=1)},
 }
 
+_SUFFIXES = {
+    1000: ("", *"kMGTPE"),
+    1024: ("", *(f"{letter}i" for letter in "KMGTPE")),
+}
+
 
 @lru_cache(maxsize=8192)
 def amount(resource: str, text: str) -> int:
@@ -65,6 +70,27 @@ def shown(resource: str, number: int) -> str:
             if number and number % (1 << power) == 0:
                 return f"{number >> power}{letter}"
     return str(number)
+
+
+def spelled(value: int | Fraction) -> str:
+    """As Kubernetes writes it, in the shorter of two notations: powers of 1024, or of 1000.
+
+    >>> spelled(40 << 30), spelled(10**19), spelled(100), spelled(Fraction(1, 2))
+    ('40Gi', '10E', '100', '500m')
+    """
+    if value.denominator == 1:
+        return min(_in_powers(int(value), 1024), _in_powers(int(value), 1000), key=len)
+    for factor, letter in ((10**3, "m"), (10**6, "u")):
+        if (value * factor).denominator == 1:
+            return f"{value * factor}{letter}"
+    return f"{-(-value * _NANO // 1)}n"  # rounded up, as Kubernetes does
+
+
+def _in_powers(number: int, base: int) -> str:
+    power = 0
+    while number and power < len(_SUFFIXES[base]) - 1 and number % base == 0:
+        number, power = number // base, power + 1
+    return f"{number}{_SUFFIXES[base][power]}"
 
 
 def parse(text: str) -> Fraction:

@@ -64,27 +64,6 @@ def exact_amounts(texts: Mapping[str, str] | None) -> tuple[tuple[str, Exact], .
     return tuple(sorted((name, exact(text)) for name, text in (texts or {}).items()))
 
 
-def quantity(value: Exact) -> str:
-    """As Kubernetes writes it: in powers of 1024 where that is shorter, else in decimals.
-
-    >>> quantity(40 << 30), quantity(100), quantity(Fraction(1, 2))
-    ('40Gi', '100', '500m')
-    """
-    if isinstance(value, Fraction):
-        return _decimal(value)
-    for power, letter in ((60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
-        if value and value % (1 << power) == 0:
-            return f"{value >> power}{letter}"
-    return str(value)
-
-
-def _decimal(value: Fraction) -> str:
-    for factor, letter in ((10**3, "m"), (10**6, "u")):
-        if (value * factor).denominator == 1:
-            return f"{value * factor}{letter}"
-    return f"{-(-value * 10**9 // 1)}n"  # rounded up, as Kubernetes does
-
-
 def terms_of(found: NodeSelectorWire | None) -> tuple[NodeTerm, ...] | None:
     return None if found is None else read_terms(found)
 

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from fairlead.kube.claims.claims import FINALIZER
-from fairlead.kube.claims.common import quantity
 from fairlead.model.claims import (
     AllocatedConfig,
     AllocatedDevice,
@@ -22,6 +21,7 @@ from fairlead.model.claims import (
 )
 from fairlead.model.devices import DeviceToleration, Exact
 from fairlead.model.pods import NodeTerm
+from fairlead.model.quantities import spelled
 from fairlead.model.selectors import Requirement
 
 Json = dict[str, Any]
@@ -125,7 +125,7 @@ def _result(result: AllocatedDevice) -> Json:
 
 
 def _amounts(found: tuple[tuple[str, Exact], ...] | None) -> dict[str, str] | None:
-    return None if found is None else {name: quantity(value) for name, value in found}
+    return None if found is None else {name: spelled(value) for name, value in found}
 
 
 def _toleration(found: DeviceToleration) -> Json:
