@@ -19,7 +19,8 @@ _NO_POLICY = RequestPolicy()
 def consumed(form: DeviceForm, wanted: Amounts | None, *, strict: bool) -> Amounts | None:
     """What the request consumes of each capacity; None: the device cannot serve it.
 
-    `strict` is 1.37: raises AllocationError where an amount makes no sense.
+    `strict` is 1.37: raises AllocationError where an amount makes no sense. One below zero that is
+    asked for is an error in every version.
     """
     asked = dict(wanted or ())
     offered = form.capacity
@@ -56,7 +57,9 @@ def _amount(name: str, capacity: DeviceCapacity, asked: Exact | None, *, strict:
         amount = _in_range(name, asked, policy.valid_range, strict=strict)
     else:
         amount = next((value for value in policy.valid_values if asked <= value), asked)
-    if strict and amount < 0:
+    # Who consumes less than nothing would give others more than there is. Without `strict`, a
+    # driver that publishes such amounts of its own is left alone.
+    if amount < 0 and (strict or asked is not None):
         raise AllocationError(f'capacity "{name}": capacity value is negative')
     return amount
 

@@ -50,7 +50,7 @@ class DeviceUsage:
         return key in self._consumers
 
     def consumed(self, key: DeviceId) -> Mapping[str, Exact]:
-        """How much of each capacity shares of the device consume."""
+        """How much of each capacity shares of the device consume; none consumes below zero."""
         return self._consumed[key] if key in self._consumers else _NO_AMOUNTS
 
     def stamp(self, pool: tuple[str, str]) -> int:
@@ -79,7 +79,7 @@ class DeviceUsage:
             _add(self._consumers, key, sign)
             amounts = self._consumed[key]
             for name, amount in result.consumed_capacity:
-                amounts[name] = amounts.get(name, 0) + sign * amount
+                amounts[name] = amounts.get(name, 0) + sign * max(amount, 0)
             if key not in self._consumers:
                 del self._consumed[key]
 
