@@ -35,11 +35,11 @@ def main() -> None:
     options = _options()
     programs = assets("--kubernetes", options.kubernetes) if options.kubernetes else assets()
     features = [CLAIMS] if options.claims else sorted(options.features)
-    coverage = Coverage(features)
     with (
         tempfile.TemporaryDirectory(prefix="fairlead-oracle-") as folder,
         Arena.start(programs, Path(folder)) as arena,
     ):
+        coverage = Coverage(features, arena.minor)
         say(f"Kubernetes 1.{arena.minor}, features: {', '.join(features)}")
         with _progress() as progress:
             _run(arena, options, coverage, progress)

@@ -44,6 +44,10 @@ _TOLERATIONS: tuple[Json, ...] = (
     {"key": "sick", "operator": "Exists", "effect": "NoExecute"},
     {"key": "sick", "operator": "Equal", "value": "a", "tolerationSeconds": 30},
 )
+#: The API server takes any amount in a request.
+_ODD_AMOUNTS = (
+    "-1Gi", "-1", "-500m", "0", "1500m", "1G", "9E", "10E", "9223372036854775807", "1e19", "20Ei",
+)  # fmt: skip
 
 
 class World:
@@ -56,8 +60,14 @@ class World:
         "capacity": 0.2, "configs": 0.3,
     }  # fmt: skip
 
-    def __init__(self, draw: random.Random) -> None:
+    #: How many ask for amounts that make no sense.
+    odd_share = 0.15
+
+    def __init__(self, draw: random.Random, apart: random.Random | None = None) -> None:
+        """`apart` draws what came later, so that a seed draws all else as it did before."""
         self.draw = draw
+        self.apart = apart or draw
+        self._has_odd_amounts = self.apart.random() < self.odd_share
         #: A world has some of the features: with all of them nothing would ever fit.
         self.has = {name: draw.random() < share for name, share in self.shares.items()}
         self.devices: list[tuple[str, str, Json]] = []
@@ -291,6 +301,9 @@ class World:
             amounts = {"memory": draw.choice(("1Gi", "1Gi", "3Gi", "4500Mi", "20Gi", "100Gi"))}
             if self._chance(0.2):
                 amounts["slots"] = draw.choice(("1", "2", "1500m"))
+            need["capacity"] = {"requests": amounts}
+        if self._has_odd_amounts and self.apart.random() < 0.3:
+            amounts = {self.apart.choice(("memory", "slots")): self.apart.choice(_ODD_AMOUNTS)}
             need["capacity"] = {"requests": amounts}
         return need
 

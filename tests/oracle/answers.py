@@ -60,14 +60,17 @@ def answer(api: Api, key: Key, nomination: str = "") -> Answer | None:
 
 
 def answer_with_claims(api: Api, key: Key) -> Answer | None:
-    """The same of a pod that uses resource claims; they are allocated before it is bound."""
+    """The same of a pod that uses resource claims; they are allocated before it is bound.
+
+    One that was refused first may be bound soon after: a claim was freed for it.
+    """
     pod = api.pods.get(key)
     if pod is None:
         return None
+    if key in api.refused:
+        return _refused(api, key)
     if node := pod["spec"].get("nodeName"):
         return Answer(node)
-    if refusal(pod):
-        return _refused(api, key)
     if waits_for_devices(api, key):
         chosen = api.devices_for.get(key) or nominated(pod)
         return Answer(chosen, waits=True) if chosen else None

@@ -47,8 +47,6 @@ _QUIET_S = 0.25
 _ATTEMPTS = 5
 #: The minor version that serves DeviceTaintRules by default.
 _TAINT_RULES_SINCE = 37
-#: kube-scheduler gives up after ten seconds, and Fairlead after a number of steps.
-_GIVEN_UP = "timed out trying to allocate devices"
 _COUNTED = re.compile(r"^0/(\d+) nodes")
 
 _numbers = itertools.count()
@@ -210,8 +208,10 @@ class Arena:
         judged, failures = judge.explain_claims(asking[1].asked, asking[1].before)
         told = {claims_asked.in_plain_words(asking[1].names, each) for each in failures}
         found = difference(case, probe, theirs, ours, judged, told)
-        given_up = any(_GIVEN_UP in each.message for each in (theirs, ours))
-        return Probed(probe, theirs, ours, judged, found, "long search" * given_up, attempt)
+        excused = ""
+        if found:
+            excused = exceptions.excuse_claims(case, probe, theirs, ours, self.minor)
+        return Probed(probe, theirs, ours, judged, found, excused, attempt)
 
 
 class _Claiming:

@@ -97,6 +97,34 @@ def _extended(seen: Seen) -> bool:
     return any(WIDGET in each["resources"].get("limits", {}) for each in seen.containers())
 
 
+def _ruled(seen: Seen) -> Iterator[tuple[str, str, str]]:
+    """Devices that a DeviceTaintRule keeps from requests that do not tolerate it."""
+    rules = [rule["spec"] for rule in seen.case.of_kind("DeviceTaintRule")]
+    hard = [rule["deviceSelector"] for rule in rules
+            if rule["taint"]["effect"] != "None" and "deviceSelector" in rule]  # fmt: skip
+    for part in seen.case.of_kind("ResourceSlice"):
+        driver, pool = part["spec"]["driver"], part["spec"]["pool"]["name"]
+        for device in part["spec"].get("devices", ()):
+            key = {"driver": driver, "pool": pool, "device": device["name"]}
+            if any(rule.items() <= key.items() for rule in hard):
+                yield driver, pool, device["name"]
+
+
+def _got_ruled(seen: Seen) -> bool:
+    ruled = set(_ruled(seen))
+    return any((each["driver"], each["pool"], each["device"]) in ruled for each in _results(seen))
+
+
+def _distinct_within_request(seen: Seen) -> bool:
+    """A request got several devices, and a constraint wants all of them different."""
+    requests = [each["request"] for each in _results(seen)]
+    return len(requests) > len(set(requests)) and any(
+        "distinctAttribute" in each and not each.get("requests")
+        for claim in _claims(seen)
+        for each in claim["devices"].get("constraints", ())
+    )
+
+
 CLAIMS: Branches = {
     "claims: one device": lambda s: len(_results(s)) == 1,
     "claims: several devices": lambda s: len(_results(s)) > 1,
@@ -118,6 +146,7 @@ CLAIMS: Branches = {
     "claims: too many devices": _fails("exceeds the claim limit"),
     "claims: match": _constrained("matchAttribute"),
     "claims: distinct": _constrained("distinctAttribute"),
+    "claims: distinct within a request": _distinct_within_request,
     "claims: device with counters": _got("consumesCounters"),
     "claims: device that is shared": lambda s: any("shareID" in each for each in _results(s)),
     "claims: consumed capacity": lambda s: any("consumedCapacity" in e for e in _results(s)),
@@ -127,6 +156,11 @@ CLAIMS: Branches = {
     "claims: tolerated taint": lambda s: any(
         taint["effect"] != "None" for each in _devices(s) for taint in each.get("taints", ())
     ),
+    "claims: tolerated taint of a rule": _got_ruled,
+    "claims: taint of a rule": lambda s: bool(set(_ruled(s))) and s.says("cannot allocate all"),
+    "claims: amount below zero": _fails("capacity value is negative"),
+    "claims: amount beyond 64 bits": _fails("exceeds MaxInt64"),
+    "claims: freed": lambda s: s.says("deallocation of ResourceClaim completed"),
     "claims: administrator": lambda s: any(each.get("adminAccess") for each in _results(s)),
     "claims: binding conditions": lambda s: s.theirs.waits,
     "claims: configuration": lambda s: any(e["devices"].get("config") for e in _written(s)),
@@ -150,3 +184,11 @@ CLAIMS: Branches = {
         "firstAvailable" in each for each in _requests(s)
     ),
 }  # fmt: skip
+
+#: The minor version that has the branch; without one here, every version does.
+SINCE = {
+    "claims: tolerated taint of a rule": 37,
+    "claims: taint of a rule": 37,
+    "claims: amount below zero": 37,
+    "claims: amount beyond 64 bits": 37,
+}

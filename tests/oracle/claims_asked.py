@@ -7,6 +7,7 @@ attempts are gone, since it reads both in one watch.
 import json
 from collections.abc import Iterator
 
+from fairlead.model.quantities import exact
 from oracle.api import Api, Key, Refusal, together
 from oracle.case import Case, Object, copied, key_of
 
@@ -16,6 +17,17 @@ _WRITTEN_S = 60.0
 def named_by_probes(case: Case) -> set[Key]:
     """Claims that are not there before a probe asks."""
     return {key for probe in case.probes for key in _named(probe)}
+
+
+def amounts(case: Case, probe: Object) -> Iterator[str]:
+    """Of capacity, that the claims and templates of a probe ask for."""
+    uses = probe["spec"].get("resourceClaims", ())
+    names = {name for use in uses for field, name in use.items() if field != "name"}
+    kinds = ("ResourceClaim", "ResourceClaimTemplate")
+    for each in (e for e in case.objects if e["kind"] in kinds and e["metadata"]["name"] in names):
+        for request in each["spec"].get("spec", each["spec"])["devices"].get("requests", ()):
+            for need in (request.get("exactly", {}), *request.get("firstAvailable", ())):
+                yield from need.get("capacity", {}).get("requests", {}).values()
 
 
 def renamed(probe: Object, number: int) -> Object:
@@ -141,6 +153,9 @@ def _shown(claim: Object) -> tuple[Object, list[str], object, object]:
     for result in allocation.get("devices", {}).get("results", ()):
         if "shareID" in result:
             result["shareID"] = "share"
+        # As values: kube-scheduler keeps the notation of the request or of the policy.
+        for name, text in result.get("consumedCapacity", {}).items():
+            result["consumedCapacity"][name] = str(exact(text))
     users = [user["name"] for user in _status(claim).get("reservedFor", ())]
     spec = claim["spec"] if claim["metadata"].get("generateName") else None
     return allocation, users, spec, claim["metadata"].get("finalizers")

@@ -37,7 +37,7 @@ def arena(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ar
 
 @pytest.fixture(scope="session")
 def results(arena: Arena, pytestconfig: pytest.Config) -> Results:
-    coverage = pytestconfig.stash[COVERAGE] = Coverage({*FEATURES, CLAIMS})
+    coverage = pytestconfig.stash[COVERAGE] = Coverage({*FEATURES, CLAIMS}, arena.minor)
     return Results(arena, coverage)
 
 

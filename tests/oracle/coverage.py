@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable
 
 from oracle.arena import Result
 from oracle.branches import BRANCHES
+from oracle.branches_claims import SINCE
 from oracle.compare import Difference
 from oracle.exceptions import EXCEPTIONS
 from oracle.seen import Seen
@@ -13,7 +14,9 @@ from oracle.seen import Seen
 class Coverage:
     """Adds up results as they come."""
 
-    def __init__(self, features: Collection[str]) -> None:
+    def __init__(self, features: Collection[str], minor: int) -> None:
+        #: Of the Kubernetes version.
+        self._minor = minor
         self._features = [name for name in BRANCHES if name in features]
         #: Probes that took each branch.
         self.branches: Counter[str] = Counter()
@@ -37,13 +40,13 @@ class Coverage:
         """Branches of the enabled features that nobody took."""
         return [name for name in self._names() if not self.branches[name]]
 
-    def missing_exceptions(self, minor: int) -> list[str]:
+    def missing_exceptions(self) -> list[str]:
         """Exceptions that this version of Kubernetes has and that never occurred."""
         return [
             exception.name
             for exception in EXCEPTIONS
             if exception.feature in self._features
-            and minor in exception.minors
+            and self._minor in exception.minors
             and not self.exceptions[exception.name]
         ]
 
@@ -58,7 +61,8 @@ class Coverage:
         return [head, *on_purpose, *(f"{self.branches[name]:6} {name}" for name in self._names())]
 
     def _names(self) -> Iterable[str]:
-        return (name for feature in self._features for name in BRANCHES[feature])
+        named = (name for feature in self._features for name in BRANCHES[feature])
+        return (name for name in named if SINCE.get(name, 0) <= self._minor)
 
     def _add_branches(self, seen: Seen) -> None:
         for feature in self._features:

@@ -8,10 +8,17 @@ occurs in the fixed seeds fails a test: it would be a hole in the net.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from fairlead.model.quantities import exact
+from oracle import claims_asked
 from oracle.answers import Answer
-from oracle.case import Object, copied, nominated, selects
+from oracle.case import Case, Object, copied, nominated, selects
 from oracle.judge import Judge, best_nodes, message
 from oracle.some_rules import PREFERRED, REQUIRED
+
+#: kube-scheduler gives up after ten seconds, and Fairlead after a number of steps.
+_GIVEN_UP = "timed out trying to allocate devices"
+#: The minor version that refuses amounts of capacity below zero and beyond 64 bits.
+_CHECKS_AMOUNTS = 37
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,19 @@ def excuse(pod: Object, theirs: Answer, judge: Judge, minor: int) -> str:
         if minor in exception.minors and read != pod and _agrees(read, theirs, judge):
             return exception.name
     return ""
+
+
+def excuse_claims(case: Case, probe: Object, theirs: Answer, ours: Answer, minor: int) -> str:
+    """The same of a pod that uses resource claims."""
+    if any(_GIVEN_UP in each.message for each in (theirs, ours)):
+        return "long search"
+    odd = minor < _CHECKS_AMOUNTS and any(map(_is_odd, claims_asked.amounts(case, probe)))
+    return "amounts that make no sense" * odd
+
+
+def _is_odd(text: str) -> bool:
+    """Below zero, or beyond 64 bits when it is rounded up to steps."""
+    return not 0 <= exact(text) < 1 << 62
 
 
 def _agrees(pod: Object, theirs: Answer, judge: Judge) -> bool:

@@ -22,7 +22,7 @@ def generate_claims(seed: int) -> Case:
         if draw.chance(0.2):
             node["status"]["allocatable"] = {**node["status"]["allocatable"], WIDGET: "2"}
     names = [node["metadata"]["name"] for node in cluster]
-    devices = DrawnDevices(draw, names)
+    devices = DrawnDevices(draw, names, Draw(f"later claims of {seed}"))
     spaces = namespaces(draw)
     label_for_administrators(spaces)
     made: list[Object] = []

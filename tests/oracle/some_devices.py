@@ -1,6 +1,7 @@
 """Devices of drivers, classes, and claims drawn by lot, for all nodes of a case."""
 
 from collections.abc import Mapping, Sequence
+from random import Random
 
 from drawn_claims import DRIVERS, Json, World
 from oracle.case import Object
@@ -21,9 +22,10 @@ class DrawnDevices(World):
 
     shares: Mapping[str, float] = World.shares | {"damage": 0.2, "taints": 0.4, "conditions": 0.2}
 
-    def __init__(self, draw: Draw, nodes: Sequence[str]) -> None:
+    def __init__(self, draw: Draw, nodes: Sequence[str], apart: Draw | None = None) -> None:
         self.nodes = nodes
-        super().__init__(draw)
+        self._has_more_rules = (apart or draw).chance(0.25)
+        super().__init__(draw, apart)
         self._held_claims = self._held()
         #: Devices that a claim has: no two claims have the same one, or the same share.
         self._taken = {_device_of(held["status"]["allocation"]) for held in self._held_claims}
@@ -115,16 +117,25 @@ class DrawnDevices(World):
 
     def _taint_rules(self) -> list[Object]:
         """Read by 1.37 alone."""
-        if not self.has["taints"] or self._chance(0.5):
-            return []
-        driver, pool, device = self.draw.choice(self.devices)
+        rules = []
+        if self.has["taints"] and not self._chance(0.5):
+            rules.append(self._taint_rule(self.draw, "rule", ("NoSchedule", "None")))
+        if self._has_more_rules:
+            effects = ("NoSchedule", "NoExecute", "NoExecute", "None")
+            rules += [self._taint_rule(self.apart, name, effects) for name in ("more", "most")]
+            if self.apart.random() < 0.3:
+                del rules[-1]["spec"]["deviceSelector"]  # it taints nothing
+        return rules
+
+    def _taint_rule(self, draw: Random, name: str, effects: Sequence[str]) -> Object:
+        driver, pool, device = draw.choice(self.devices)
         selector = {"driver": driver, "pool": pool, "device": device["name"]}
         for field in ("driver", "pool", "device"):
-            if self._chance(0.3):
+            if draw.random() < 0.3:
                 del selector[field]
-        taint = {"key": "sick", "value": "a", "effect": self.draw.choice(("NoSchedule", "None"))}
+        taint = {"key": "sick", "value": "a", "effect": draw.choice(effects)}
         spec = {"deviceSelector": selector, "taint": taint}
-        return [_object("DeviceTaintRule", {"metadata": {"name": "rule"}, "spec": spec})]
+        return _object("DeviceTaintRule", {"metadata": {"name": name}, "spec": spec})
 
     # -- what is held
 
@@ -197,7 +208,8 @@ def _asked(draw: Draw, name: str, devices: DrawnDevices) -> Object:
     allocation = devices.allocation() if draw.chance(0.12) else None
     if allocation is None:
         return _claim(name, spec)
-    return _claim(name, _ONE, {"allocation": allocation, "reservedFor": [STAYS]})
+    users = [] if devices.apart.random() < 0.4 else [STAYS]  # without users, it may be freed
+    return _claim(name, _ONE, {"allocation": allocation, "reservedFor": users})
 
 
 def _use(entry: str, made: Object) -> Object:

@@ -6,7 +6,7 @@
 import pytest
 
 from oracle.case import Case
-from oracle.claim_cases import elsewhere
+from oracle.claim_cases import elsewhere, odd_amounts, tainted_by_rules
 from oracle.configurations import in_turn
 from oracle.conftest import Results
 from oracle.coverage import shown
@@ -30,6 +30,8 @@ CASES = [
     *(generate(seed, scheduler=in_turn(seed), calm=True) for seed in CONFIGURED_CALM_SEEDS),
     *(generate_claims(seed) for seed in CLAIM_SEEDS),
     elsewhere(),
+    odd_amounts(),
+    tainted_by_rules(),
 ]
 
 
@@ -56,5 +58,5 @@ def test_every_branch_is_taken(all_results: Results) -> None:
 
 @pytest.mark.timeout(900)
 def test_every_exception_occurs(all_results: Results) -> None:
-    missing = all_results.coverage.missing_exceptions(all_results.arena.minor)
+    missing = all_results.coverage.missing_exceptions()
     assert not missing, "an exception that nothing needs is a hole in the net: take it away"
