@@ -46,7 +46,7 @@ _TOLERATIONS: tuple[Json, ...] = (
 )
 #: The API server takes any amount in a request.
 _ODD_AMOUNTS = (
-    "-1Gi", "-1", "-500m", "0", "1500m", "1G", "9E", "10E", "9223372036854775807", "1e19", "20Ei",
+    "-1Gi", "-1", "-500m", "0", "1500m", "1G", "9E", "10E", "9223372036854775807", "20Ei",
 )  # fmt: skip
 
 

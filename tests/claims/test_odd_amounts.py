@@ -21,6 +21,7 @@ from fairlead.model.devices import (
     DeviceClass,
     DeviceForm,
     DeviceNodes,
+    DeviceTaint,
     Exact,
     RequestPolicy,
     ResourceSlice,
@@ -31,10 +32,15 @@ IN_STEPS = RequestPolicy(1, valid_range=CapacityRange(1, step=1))
 
 
 def _found(
-    rules: Behaviour, amount: Exact, policy: RequestPolicy, *held: Exact
+    rules: Behaviour,
+    amount: Exact,
+    policy: RequestPolicy,
+    *held: Exact,
+    taints: tuple[DeviceTaint, ...] = (),
 ) -> list[Allocation] | None:
     """What a claim gets of a device with 4 of a capacity, beside shares that hold some."""
-    form = DeviceForm("a", shareable=True, capacity=(("m", DeviceCapacity(4, policy)),))
+    capacity = (("m", DeviceCapacity(4, policy)),)
+    form = DeviceForm("a", shareable=True, capacity=capacity, taints=taints)
     nodes = DeviceNodes("n")
     inventory, usage = DeviceInventory(rules), DeviceUsage()
     inventory.put(ResourceSlice("n-0", DRIVER, "n", nodes=nodes, devices=(Device(form, ()),)))
@@ -69,3 +75,10 @@ def test_an_amount_beyond_64_bits_is_too_much_in_1_36() -> None:
 def test_an_amount_beyond_64_bits_is_named_in_the_error_of_1_37() -> None:
     with pytest.raises(AllocationError, match="request 10E exceeds MaxInt64"):
         _found(KUBERNETES_1_37, 10**19, IN_STEPS)
+
+
+def test_an_amount_is_an_error_of_a_tainted_device_too() -> None:
+    """Taints are looked at last."""
+    sick = (DeviceTaint("sick", effect="NoSchedule"),)
+    with pytest.raises(AllocationError, match="request 10E exceeds MaxInt64"):
+        _found(KUBERNETES_1_37, 10**19, IN_STEPS, taints=sick)

@@ -193,10 +193,12 @@ class CandidateField:
         return known[kind]
 
     def _is_usable(self, wanted: WantedDevices, candidate: DeviceCandidate) -> bool:
+        """Taints come last: amounts of a tainted device may be an error."""
+        form = candidate.device.form
         return (
             self._preparation.selectable(wanted, candidate)
-            and wanted.tolerates(candidate.device.form)
-            and wanted.amounts(candidate.device.form, self._preparation.rules) is not None
+            and wanted.amounts(form, self._preparation.rules) is not None
+            and wanted.tolerates(form)
         )
 
     def _amounts(self, wanted: WantedDevices, candidate: DeviceCandidate) -> Amounts | None:
