@@ -9,7 +9,7 @@ from builders import SCHEDULER, a_node, a_pod, an_engine, decide, see
 from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
-from fairlead.cluster.planned_places import planned_places
+from fairlead.cluster.planned_places import PlannedPlace, planned_places
 from fairlead.engine.events import EvictionEnded, PodGone
 from fairlead.engine.instructions import Bind, Evict
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory, MigProfile
@@ -157,7 +157,7 @@ def test_others_get_other_gpus_than_the_nominated_one() -> None:
 
 def test_a_planned_gpu_is_not_used_if_it_is_the_nominated_one() -> None:
     cluster = cluster_of(listed(2), held("boss", on(1, 100), 20))
-    planned = {"new": ("n1", on(0, 500))}
+    planned = {"new": PlannedPlace("n1", on(0, 500))}
     with planned_places(cluster, planned):
         free = place(cluster, share(500), uid="new")
         nominated(cluster, GpuRequest(1))

@@ -1,6 +1,6 @@
 """What evicting pods could free for claims: devices of nodes, counted; and claims without users."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,9 @@ from fairlead.claims.device_counts import DeviceCounts
 from fairlead.claims.errors import AllocationError
 from fairlead.cluster.arrays import PerNode, Rows
 from fairlead.cluster.claim_outlook import claims_of, unallocated
+from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.cluster.extended_claims import claim_of_part, parts_of
+from fairlead.cluster.extended_classes import extended_owner
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.claims import ResourceClaim
@@ -74,6 +76,31 @@ def freed_by(
         is_unused = users and all(user.uid in gone and not user.is_group for user in users)
         if is_settled and is_unused and not _is_kept(claim, cluster, preemptor):
             yield claim
+
+
+def keepers_of(uid: str, cluster: "Cluster", planned: Pod) -> Collection[str] | None:
+    """Uids of pods with which the claim ends; None: it stays allocated, or is not for `planned`.
+
+    Pods that the claim is reserved for, and pods that are on their way to their nodes.
+    """
+    if owner := extended_owner(uid):
+        return (owner,)
+    state = cluster.claims
+    claim = state.with_uid(uid)
+    if claim is None or claim.owner_group or _is_kept(claim, cluster, planned):
+        return None
+    pods = {*state.holders.pods_of(claim.key)}
+    if any(user.is_group or user.resource != "pods" for user in claim.reserved_for):
+        return None
+    if any(_is_of_group(claim, cluster.holdings[pod].pod, state) for pod in pods):
+        return None
+    return pods.union(user.uid for user in claim.reserved_for) or None
+
+
+def _is_of_group(claim: ResourceClaim, pod: Pod, state: DeviceClaims) -> bool:
+    """Whether it is to be reserved for the PodGroup of the pod."""
+    uses = (use for use in pod.request.claims if use.group and use.key == claim.key)
+    return any(state.groups.user_of(use) is not None for use in uses)
 
 
 def _is_kept(claim: ResourceClaim, cluster: "Cluster", preemptor: Pod) -> bool:

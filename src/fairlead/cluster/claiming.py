@@ -86,10 +86,10 @@ def undo(cluster: "Cluster", writes: Sequence[ClaimWrite]) -> bool:
     return bool(change.freed)
 
 
-def hide(cluster: "Cluster", claims: Iterable[ResourceClaim], *, hidden: bool) -> None:
+def hide(cluster: "Cluster", uids: Iterable[str], *, hidden: bool) -> None:
     """In a trial: as if the claims held nothing. Only views see the change."""
-    for claim in claims:
-        _log_devices(cluster, cluster.claims.hide(claim.uid, hidden=hidden))
+    for uid in uids:
+        _log_devices(cluster, cluster.claims.hide(uid, hidden=hidden))
 
 
 def keep(

@@ -477,6 +477,8 @@ class Cluster:
         grant = granted(pod, held)
         if held is not None and holds_the_same(held, pod, grant):
             self._relabel(held, pod)
+            if pod.request.claims != held.pod.request.claims:
+                self.claims.holders.came(pod)
             held.pod, held.assumed, held.grant = pod, False, grant
             return
         self.remove(pod.uid)
@@ -559,6 +561,8 @@ class Cluster:
             self.counted.take(uid)
         if held.grant and held.grant.member:
             self.map_indices.leave(uid, held.grant.member)
+        if held.pod.request.claims:
+            self.claims.holders.left(uid)
         neighbours = self._on_node[held.node]
         neighbours.discard(uid)
         if not neighbours:
@@ -716,6 +720,8 @@ class Cluster:
             self.counted.put(held)
         if held.grant and held.grant.member:
             self.map_indices.take(held.pod.uid, held.grant.member)
+        if held.pod.request.claims:
+            self.claims.holders.came(held.pod)
         self._on_node.setdefault(held.node, set()).add(held.pod.uid)
         row = self.row_of.get(held.node)
         if row is not None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
+from fairlead.claims.errors import InvalidPools
 from fairlead.claims.extended import RequestMapping
 from fairlead.claims.inventory import DeviceInventory
 from fairlead.claims.pools import PoolKey
@@ -18,6 +19,7 @@ from fairlead.claims.usage import DeviceUsage
 from fairlead.cluster.changes import ChangeLog
 from fairlead.cluster.claim_answers import KeptAnswers
 from fairlead.cluster.claim_groups import ClaimGroups
+from fairlead.cluster.claim_holders import ClaimHolders
 from fairlead.cluster.compute_domains import ComputeDomains
 from fairlead.cluster.device_taints import tainted, taints_part
 from fairlead.cluster.extended_classes import ExtendedClasses, in_flight_uid
@@ -130,6 +132,12 @@ class DeviceClaims:
         self._to_taint: dict[str, None] = {}
         #: Devices that each claim holds, by uid.
         self.held: dict[str, tuple[AllocatedDevice, ...]] = {}
+        #: The same by pool, and pods by claim.
+        self.holders = ClaimHolders()
+        #: Keys of claims that are there, by uid.
+        self._keys: dict[str, str] = {}
+        #: Devices that claims get if they can; none: the first ones.
+        self.wanted: frozenset[DeviceId] = frozenset()
         #: Of these, what the API server shows.
         self._observed: dict[str, tuple[AllocatedDevice, ...]] = {}
         #: Uids of claims that hold nothing in the trial under way.
@@ -151,6 +159,10 @@ class DeviceClaims:
 
     def claim_of(self, use: ClaimUse) -> ResourceClaim | None:
         return use.claim if isinstance(use, SettledUse) else self.claims.get(use.key)
+
+    def with_uid(self, uid: str) -> ResourceClaim | None:
+        """The claim, if the API server shows it."""
+        return self.claims.get(self._keys.get(uid, ""))
 
     def problem_with(self, use: ClaimUse) -> str:
         """Why no pod can use the claim at the moment, in kube-scheduler's words."""
@@ -235,6 +247,24 @@ class DeviceClaims:
         `but_not`: devices that are left out. Raises AllocationError, and InvalidPools.
         """
         self.settle_taints()
+        if self.wanted and (found := self._wanted(node, claims, but_not)):
+            return found
+        return self._allocated_but(node, claims, but_not)
+
+    def _wanted(
+        self, node: Node, claims: Sequence[ResourceClaim], but_not: frozenset[DeviceId]
+    ) -> tuple[Allocation, ...] | None:
+        """What each claim would get of the devices that are wanted."""
+        there = (each.key for each in self.inventory.on(node.name, node.labels).candidates)
+        others = frozenset(key for key in there if key not in self.wanted)
+        try:
+            return self._allocated_but(node, claims, but_not | others)
+        except InvalidPools:
+            return None
+
+    def _allocated_but(
+        self, node: Node, claims: Sequence[ResourceClaim], but_not: frozenset[DeviceId]
+    ) -> tuple[Allocation, ...] | None:
         blocked = self.blocks.on(node.name) | but_not
         for _ in range(_MOST_CLASHES):
             found = self.allocator.allocate(node.name, node.labels, claims, blocked)
@@ -281,6 +311,7 @@ class DeviceClaims:
                 if claim is None or claim.uid != gone.uid:
                     return NO_CHANGE
                 del self.claims[gone.key]
+                self._name(claim, None)
                 self.extended.put_claim(claim, None)
                 return self._observe(gone.uid, None)
             case ResourceSlice():
@@ -312,6 +343,7 @@ class DeviceClaims:
             self.claims[seen.key] = seen
             return NO_CHANGE
         self.claims[seen.key] = seen
+        self._name(known, seen)
         self.extended.put_claim(known, seen)
         if seen.for_extended_resources:
             self._made_known(seen)
@@ -321,14 +353,21 @@ class DeviceClaims:
         now = self._observe(seen.uid, seen.allocation)
         return ClaimChange(seen=True, freed=(*before.freed, *now.freed), taken=now.taken)
 
+    def _name(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        if old is not None:
+            self._keys.pop(old.uid, None)
+        if new is not None:
+            self._keys[new.uid] = new.key
+
     def _made_known(self, claim: ResourceClaim) -> None:
         """What was decided for the extended resources of its pod is in flight for the claim."""
         stand_in = in_flight_uid(claim.owner)
         if stand_in in self._in_flight and claim.uid not in self._in_flight:
             self._made[stand_in] = claim.uid
             self._in_flight[claim.uid] = self._in_flight.pop(stand_in)
-            decided = self.held.pop(stand_in, ())
-            self.held[claim.uid] = (*self.held.get(claim.uid, ()), *decided)
+            decided, held = self.held.get(stand_in, ()), self.held.get(claim.uid, ())
+            self._has(stand_in, ())
+            self._has(claim.uid, (*held, *decided))
 
     def _observe(self, uid: str, allocation: Allocation | None) -> ClaimChange:
         if allocation is None:
@@ -463,20 +502,24 @@ class DeviceClaims:
         """Holds what the claim has, as observed and in flight, and no more."""
         old, new = self.held.get(uid, ()), self._devices_of(uid)
         self._alike.pop(uid, None)
-        if new:
-            self.held[uid] = new
-        else:
-            self.held.pop(uid, None)
+        self._has(uid, new)
         freed = tuple(device for device in old if device not in new)
         taken = tuple(device for device in new if device not in old)
         heir = self.kept.heir_of(uid) if freed and uid not in self._hidden else None
         if heir is not None:
             self.kept.add(heir, freed)
-            self.held[holder_of(heir)] = self.kept.devices(heir)
+            self._has(holder_of(heir), self.kept.devices(heir))
             freed = ()
         self.usage.release(Allocation(freed))
         self.usage.hold(Allocation(taken))
         return ClaimChange(True, freed, taken)
+
+    def _has(self, uid: str, devices: tuple[AllocatedDevice, ...]) -> None:
+        self.holders.hold(uid, self.held.get(uid, ()), devices)
+        if devices:
+            self.held[uid] = devices
+        else:
+            self.held.pop(uid, None)
 
     def _devices_of(self, uid: str) -> tuple[AllocatedDevice, ...]:
         """A share has a name of its own only after it is written."""

@@ -82,3 +82,8 @@ def with_classes(pod: Pod, extended: ExtendedClasses) -> Pod:
 def in_flight_uid(pod_uid: str) -> str:
     """In place of the uid of the claim of a pod that is not made yet."""
     return f"{UNNAMED} {pod_uid}"
+
+
+def extended_owner(uid: str) -> str:
+    """The uid of the pod, if this stands for the uid of a claim that is not made yet; else ""."""
+    return uid.removeprefix(f"{UNNAMED} ") if uid.startswith(UNNAMED) else ""

@@ -15,7 +15,6 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.device_claims import ClaimWrite
 from fairlead.cluster.nominations import Suspended
 from fairlead.cluster.storage import SeenBefore
-from fairlead.model.claims import ResourceClaim
 from fairlead.model.gpus import Grant
 from fairlead.model.holders import Holder
 from fairlead.model.pods import Pod
@@ -121,7 +120,7 @@ class _Claimed:
 
 @dataclass(frozen=True, slots=True)
 class _Freed:
-    claims: tuple[ResourceClaim, ...]
+    claims: tuple[str, ...]
 
     def undo(self, cluster: "Cluster") -> None:
         claiming.hide(cluster, self.claims, hidden=False)
@@ -180,9 +179,9 @@ class Trial:
         claiming.assume(self._cluster, writes, in_trial=True)
         self._add(_Claimed(writes))
 
-    def free_claims(self, claims: Iterable[ResourceClaim]) -> None:
-        """As if the claims were deallocated."""
-        found = tuple(claims)
+    def free_claims(self, uids: Iterable[str]) -> None:
+        """As if the claims with these uids were deallocated."""
+        found = tuple(uids)
         claiming.hide(self._cluster, found, hidden=True)
         self._add(_Freed(found))
 

@@ -17,6 +17,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.engine.advance import AdvanceReservations, ClosedRows
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.backfill.attempts import LimitedAttempts
+from fairlead.engine.backfill.claim_ends import ClaimEnds
 from fairlead.engine.backfill.ends import Ends, KnowsRunTimes
 from fairlead.engine.backfill.futures import Plan
 from fairlead.engine.backfill.limits import (
@@ -32,6 +33,7 @@ from fairlead.engine.backfill.limits import (
 from fairlead.engine.backfill.overruns import Overruns
 from fairlead.engine.backfill.plan_book import PlanBook
 from fairlead.engine.backfill.planner import Planner
+from fairlead.engine.device_evictions import evict_for_devices
 from fairlead.engine.instructions import Instruction
 from fairlead.engine.queues import Queues
 from fairlead.engine.reasons import WAITING_FOR_PLANNED_START, WAITING_FOR_RESERVATION
@@ -83,12 +85,14 @@ class Plans:
         self._overruns = Overruns(cluster, terms)
         self._ends.has_overrun = self._overruns.has
         self._ends.has_overruns = self._overruns.__bool__
+        self._ends.evicts_for_devices = self._evicts_for_devices
         #: Nodes that people keep free.
         self.advance = AdvanceReservations(
             cluster, self._ends, self._queues_of, utc_s, evicts_overruns=terms.evicts_overruns
         )
+        claim_ends = ClaimEnds(cluster, self._ends, queue.__contains__)
         planner = Planner(
-            cluster, placements, requeuer.beyond_quota, self._ends, terms, self.advance
+            cluster, placements, requeuer.beyond_quota, self._ends, terms, self.advance, claim_ends
         )
         expected_of = run_times.expected_s
         self._book = PlanBook(cluster, queue, planner, terms, self._mode_of, order, expected_of)
@@ -106,6 +110,9 @@ class Plans:
         #: Until when more units of a class are looked at (see `Work.spent`).
         self._look_until = 0
         self._switch()
+
+    def _evicts_for_devices(self, pod: Pod) -> bool:
+        return evict_for_devices((pod,), self._placements, self._cluster)
 
     def _switch(self) -> None:
         """Plans begin or end with the configuration, and with queues that ask for them."""

@@ -4,6 +4,7 @@ from contextlib import suppress
 from functools import partial
 
 from fairlead.cluster.aspects import NOTHING
+from fairlead.cluster.planned_places import planned_places
 from fairlead.engine import reservations
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.backfill.limits import Limit
@@ -70,7 +71,7 @@ class PodAttempts:
             if isinstance(verdict, QuotaRefusal):
                 return self._await_quota(entry, verdict, now)
             if isinstance(verdict, Placed):
-                steps = placement.steps(pod, verdict.node)
+                steps = self._steps(placement, pod, verdict, limit)
                 steps += reservations.steps(verdict.node, verdict.grant)
                 if self._kept.keeps_records:
                     record = recorded(placement, self._cluster, pod, verdict)
@@ -84,6 +85,15 @@ class PodAttempts:
         noted = [*made, Decided(pod, verdict.node, record)] if record else made
         outcome = _SCHEDULED if pod.uid in self._in_flight else Outcome.ERROR
         return Attempt(entry.unit, outcome, noted)
+
+    def _steps(
+        self, placement: Placement, pod: Pod, placed: Placed, limit: Limit | None
+    ) -> tuple[PrepareStep, ...]:
+        """A pod whose planned start has come gets the devices of its plan, if they are free."""
+        if limit is None or not limit.own_places:
+            return placement.steps(pod, placed.node)
+        with planned_places(self._cluster, limit.own_places):
+            return placement.steps(pod, placed.node)
 
     def crashed(self, entry: Entry, error: Exception, now: float) -> Attempt:
         """The attempt failed half-way: the unit is tried again, and the ledger is checked."""

@@ -299,7 +299,7 @@ def evict_units(
     for pod in gone:
         trial.evict(pod.uid)
     if claims:
-        trial.free_claims(claims)
+        trial.free_claims(claim.uid for claim in claims)
 
 
 def _is_enough(sums: PerNode, kind: PodKind) -> NodeMask:

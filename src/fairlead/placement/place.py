@@ -15,6 +15,7 @@ from fairlead.cluster.claim_search import CANNOT
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.extended_claims import gets_devices
 from fairlead.cluster.nodes import Nodes
+from fairlead.cluster.planned_places import NO_PLACE
 from fairlead.model.errors import FilterFailed, PluginFault
 from fairlead.model.extended import may_be_unoffered
 from fairlead.model.goals import GoalCount
@@ -252,10 +253,15 @@ class Placement:
         return ()
 
     def _steps(self, pod: Pod, node: str) -> tuple[PrepareStep, ...]:
-        request, one = self.request(pod), self._one(node)
+        request, one, claims = self.request(pod), self._one(node), self._cluster.claims
         rules = (rule for rule in self.profile.pre_binds if rule.prepares(pod.request))
-        steps = tuple(step for rule in rules if (step := rule.pre_bind(request, one)))
-        return tuple(self._with_choice(step, node) for step in steps) if self._chooses else steps
+        claims.wanted = self._cluster.planned_places.get(pod.uid, NO_PLACE).devices
+        try:
+            steps = tuple(step for rule in rules if (step := rule.pre_bind(request, one)))
+            chooses = self._chooses and not claims.wanted
+            return tuple(self._with_choice(step, node) for step in steps) if chooses else steps
+        finally:
+            claims.wanted = NO_PLACE.devices
 
     def _with_choice(self, step: PrepareStep, node: str) -> PrepareStep:
         if not isinstance(step, ClaimStep):
@@ -321,7 +327,7 @@ class Placement:
         place = self._cluster.planned_places.get(pod.uid)
         if place is None:
             return rows
-        found = self._cluster.nodes.named([place[0]])
+        found = self._cluster.nodes.named([place.node])
         return found if rows is None else rows & found
 
     def _counted(self, pod: Pod, rows: NodeMask | None) -> NodeMask | None:
@@ -387,7 +393,7 @@ class Placement:
         """The GPUs that were planned for the pod, if they are free."""
         if not self._cluster.planned_places:
             return None
-        _, planned = self._cluster.planned_places.get(pod.uid, ("", None))
+        planned = self._cluster.planned_places.get(pod.uid, NO_PLACE).grant
         free = planned and is_free(planned, ask, self._cluster.columns.devices, row)
         return planned if free else None
 

@@ -14,6 +14,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.planned_places import NO_PLACES, planned_places
 from fairlead.cluster.trial import Checkpoint, Trial
 from fairlead.engine.backfill.limits import Limit, Limits
+from fairlead.engine.backfill.planned_claims import placed_pod
 from fairlead.engine.consolidation.gang_fills import GangFills
 from fairlead.engine.gang_trials import Filling
 from fairlead.model.backfill import BackfillTerms
@@ -119,7 +120,8 @@ class LimitedAttempts:
     def _keeps(
         self, trial: Trial, pod: Pod, placed: Placed, limit: Limit, now: float, *, moving: bool
     ) -> bool:
-        trial.assume(pod, placed.node, placed.grant)
+        with planned_places(self._cluster, limit.own_places):
+            placed_pod(self._placements[pod.scheduler], pod, placed).assume(trial)
         uids = frozenset((pod.uid,))
         kept = self._limits.keeps(trial, limit, [placed.node], uids, now, moving=moving)
         trial.rollback()

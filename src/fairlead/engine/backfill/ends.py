@@ -66,6 +66,8 @@ class Ends:
         #: Whether a pod is evicted for the unit of another pod, since it runs longer than it said.
         self.has_overrun: Callable[[str, str, float], bool] = lambda _uid, _planned, _now: False
         self.has_overruns: Callable[[], bool] = lambda: False
+        #: Whether others are evicted for devices that the claims of a pod ask for.
+        self.evicts_for_devices: Callable[[Pod], bool] = lambda _planned: False
 
     def of(self, held: Holding, now: float, planned: Pod | None = None) -> PodEnd | None:
         """None: it does not end, as far as is known.
@@ -143,6 +145,8 @@ class Ends:
     def yields(self, pod: Pod, planned: Pod) -> bool:
         """Whether the pod may run for any time, since it is evicted when the other one starts."""
         if not planned.preempts or not self.is_filler(pod):
+            return False
+        if pod.request.claims and planned.request.claims and not self.evicts_for_devices(planned):
             return False
         return self._cluster.eviction_rule.may_evict(planned, pod) and not self._is_protected(pod)
 

@@ -6,24 +6,24 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from fairlead.claims.pools import PoolKey
 from fairlead.cluster.arrays import NodeMask, Rows
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.planned_places import PlannedPlaces, planned_places
+from fairlead.cluster.planned_places import PlannedPlace, PlannedPlaces, planned_places
 from fairlead.cluster.trial import Trial
+from fairlead.engine.backfill.claim_ends import ClaimEnds
 from fairlead.engine.backfill.ends import Ends
 from fairlead.engine.backfill.freed_rows import FreedRows, is_enough
+from fairlead.engine.backfill.planned_claims import PlacedPod, distant_pools, placed_pod
 from fairlead.model.backfill import PlannedStart
-from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
 from fairlead.model.start_terms import EASY_TERMS, StartTerms
 from fairlead.placement.place import Placement
-from fairlead.placement.verdicts import Placed
 from fairlead.queue.entries import Entry
 from fairlead.queue.units import Unit
 
 #: Its place among units: the smaller comes first.
 UnitKey = tuple[object, ...]
-PlacedPod = tuple[Pod, Placed]
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +35,7 @@ class Plan:
     order: UnitKey
     #: The pods of each node.
     on: Mapping[str, tuple[Pod, ...]]
-    #: The node and the GPUs of each pod.
+    #: The node, the GPUs and the devices of each pod.
     places: PlannedPlaces
     #: What is free at its start.
     freed: FreedRows
@@ -47,6 +47,9 @@ class Plan:
     #: What others must leave to it, and its place among units that are planned together.
     rule: StartTerms = EASY_TERMS
     rank: UnitKey = ()
+    #: Uids of the claims of its pods, and pools of its devices that are not of one node.
+    claims: frozenset[str] = frozenset()
+    distant: frozenset[PoolKey] = frozenset()
     #: The state of its nodes at its start, as it was when the plan was last checked.
     seen: dict[str, object] = field(default_factory=dict, init=False)
 
@@ -57,16 +60,26 @@ class Plan:
         return self
 
     def on_nodes(
-        self, placed: Sequence[PlacedPod], basis: tuple[str, ...], *, bounded: bool
+        self,
+        placed: Sequence[PlacedPod],
+        basis: tuple[str, ...],
+        distant: frozenset[PoolKey],
+        *,
+        bounded: bool,
     ) -> "Plan":
         """The same start on other nodes."""
-        nodes = tuple((pod.uid, place.node) for pod, place in placed)
+        nodes = tuple((each.pod.uid, each.place.node) for each in placed)
         planned = replace(self.planned, nodes=nodes, basis=basis, bounded=bounded)
-        return replace(self, planned=planned, on=pods_by_node(placed), places=places_of(placed))
+        on, places = pods_by_node(placed), places_of(placed)
+        return replace(self, planned=planned, on=on, places=places, distant=distant)
 
-    def with_gpus(self, places: PlannedPlaces) -> "Plan":
-        """The same start on the same nodes, with other GPUs of these pods."""
-        return replace(self, places={**self.places, **places})
+    def with_gpus(self, places: PlannedPlaces, distant: frozenset[PoolKey]) -> "Plan":
+        """The same start on the same nodes, with other GPUs and devices of these pods."""
+        return replace(self, places={**self.places, **places}, distant=distant)
+
+    def shared_with(self, nodes: AbstractSet[str], *, claims: bool) -> AbstractSet[str]:
+        """Its nodes that pods on these nodes may take room of; `claims`: they have some."""
+        return self.on.keys() if claims and self.distant else nodes & self.on.keys()
 
     def overlaps(self, at_s: float) -> bool:
         """Whether it runs then."""
@@ -102,13 +115,13 @@ class Plan:
 
 def pods_by_node(placed: Sequence[PlacedPod]) -> dict[str, tuple[Pod, ...]]:
     found: dict[str, tuple[Pod, ...]] = {}
-    for pod, place in placed:
+    for pod, place, _ in placed:
         found[place.node] = (*found.get(place.node, ()), pod)
     return found
 
 
 def places_of(placed: Sequence[PlacedPod]) -> PlannedPlaces:
-    return {pod.uid: (place.node, place.grant) for pod, place in placed}
+    return {each.pod.uid: each.planned for each in placed}
 
 
 def evictor_of(unit: Unit) -> Pod:
@@ -120,10 +133,17 @@ def evictor_of(unit: Unit) -> Pod:
 class Futures:
     """It changes the trial that it is given, and nothing else."""
 
-    def __init__(self, cluster: Cluster, placements: Mapping[str, Placement], ends: Ends) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        placements: Mapping[str, Placement],
+        ends: Ends,
+        claim_ends: ClaimEnds,
+    ) -> None:
         self._cluster = cluster
         self._placements = placements
         self._ends = ends
+        self._claim_ends = claim_ends
 
     def rows_of(self, plan: Plan) -> Rows:
         """Of its nodes that are still there."""
@@ -134,12 +154,16 @@ class Futures:
         self,
         trial: Trial,
         plan: Plan,
-        nodes: Iterable[str],
+        nodes: Collection[str],
         until_s: float,
         now: float,
         staying: Container[str] = (),
+        others: Iterable[Plan] = (),
     ) -> list[str]:
-        """Pods of these nodes that end by then are gone, but for those of the plan."""
+        """Pods of these nodes that end by then are gone, and so are claims.
+
+        `others`: plans whose devices may be free then, too, wherever they are.
+        """
         gone, evictor = [], plan.evictor
         for node in nodes:
             for held in self._cluster.held_on(node):
@@ -150,32 +174,51 @@ class Futures:
         gone.sort()
         for uid in gone:
             trial.evict(uid)
+        if self._cluster.claims.held:
+            pools = {pool for each in (plan, *others) for pool in each.distant}
+            ended = self._claim_ends.ended(nodes, until_s, now, evictor, staying, pools)
+            trial.free_claims([uid for uid in ended if uid not in plan.claims])
         return gone
 
     def place(
-        self, trial: Trial, plan: Plan, nodes: Collection[str], *, any_gpus: bool = False
+        self,
+        trial: Trial,
+        plan: Plan,
+        nodes: Collection[str],
+        given: dict[str, PlannedPlace] | None = None,
     ) -> bool:
         """Puts the pods that are planned for these nodes there; whether all fit.
 
-        They fit only if their planned GPUs are free, or (`any_gpus`) others of the node.
+        They fit only if their planned GPUs and devices are free; or, with a dict that is `given`,
+        others of the node, which are written there.
         """
         with planned_places(self._cluster, plan.places):
             for node in sorted(nodes):
                 for pod in plan.on.get(node, ()):
                     if node not in self._cluster.row_of or not self._place(
-                        trial, pod, plan.places[pod.uid][1], any_gpus
+                        trial, pod, plan.places[pod.uid], given
                     ):
                         return False
         return True
 
-    def _place(self, trial: Trial, pod: Pod, grant: Grant | None, any_gpus: bool) -> bool:
+    def _place(
+        self, trial: Trial, pod: Pod, planned: PlannedPlace, given: dict[str, PlannedPlace] | None
+    ) -> bool:
         trial.suspend_nomination(pod.uid)
-        if pod.uid in self._cluster.holdings:
+        if (held := self._cluster.holdings.get(pod.uid)) is not None:
+            if given is not None:
+                given[pod.uid] = PlannedPlace(held.node, held.grant, planned.devices)
             return True
-        found = self._placements[pod.scheduler].find(pod)
-        if found is None or not (any_gpus or found.grant == grant):
+        placement = self._placements[pod.scheduler]
+        found = placement.find(pod)
+        if found is None:
             return False
-        trial.assume(pod, found.node, found.grant)
+        placed = placed_pod(placement, pod, found)
+        if given is not None:
+            given[pod.uid] = placed.planned
+        elif placed.planned[1:] != planned[1:]:
+            return False
+        placed.assume(trial)
         return True
 
     def state(
@@ -187,26 +230,22 @@ class Futures:
         now: float,
         staying: Container[str] = (),
         beside: Sequence[PlacedPod] = (),
-        *,
-        any_gpus: bool = False,
+        given: dict[str, PlannedPlace] | None = None,
     ) -> bool:
         """These nodes when the plan starts, with its pods there; whether they fit.
 
         Those of `others` that run then are there, too, and so are pods that are `staying`, and
-        those that are put `beside` it.
+        those that are put `beside` it. `given`: as for `place`.
         """
-        self.advance(trial, plan, nodes, plan.start_s, now, staying)
-        for pod, place in beside:
-            if place.node in nodes:
-                trial.assume(pod, place.node, place.grant)
-        for other in others:
-            if (
-                other is not plan
-                and other.overlaps(plan.start_s)
-                and not self.place(trial, other, nodes & other.on.keys())
-            ):
+        there = [each for each in others if each is not plan and each.overlaps(plan.start_s)]
+        self.advance(trial, plan, nodes, plan.start_s, now, staying, there)
+        for each in beside:
+            if each.place.node in nodes or (plan.distant and each.writes):
+                each.assume(trial)
+        for other in there:
+            if not self.place(trial, other, nodes & other.on.keys()):
                 return False
-        return self.place(trial, plan, nodes, any_gpus=any_gpus)
+        return self.place(trial, plan, nodes, given)
 
     def with_other_gpus(
         self,
@@ -218,12 +257,11 @@ class Futures:
         staying: Container[str] = (),
     ) -> Plan | None:
         """The plan with other GPUs of these nodes, if it delays none of the others."""
-        begin = trial.checkpoint()
-        fits = self.state(trial, plan, others, nodes, now, staying, any_gpus=True)
-        pods = [pod.uid for node in nodes for pod in plan.on.get(node, ()) if fits]
-        holdings = self._cluster.holdings
-        made = plan.with_gpus({uid: (holdings[uid].node, holdings[uid].grant) for uid in pods})
+        begin, given = trial.checkpoint(), dict[str, PlannedPlace]()
+        fits = self.state(trial, plan, others, nodes, now, staying, given=given)
         trial.rollback(begin)
+        distant = distant_pools({**plan.places, **given}, self._cluster)
+        made = plan.with_gpus(given, distant)
         plans = [made, *(other for other in others if other is not plan)]
         return made if fits and self.keep(trial, plans, made, nodes, now, staying) else None
 
@@ -239,7 +277,7 @@ class Futures:
         """Whether those that start while a new one of them runs on these nodes still fit."""
         begin = trial.checkpoint()
         for plan in plans:
-            both = nodes & plan.on.keys()
+            both = plan.shared_with(nodes, claims=bool(new.claims or new.distant))
             if plan is new or not both or not new.overlaps(plan.start_s):
                 continue
             kept = self.state(trial, plan, plans, both, now, staying)
@@ -261,7 +299,7 @@ class Futures:
         With other GPUs if they must; None if they do not fit.
         """
         with self._cluster.trial() as trial:
-            self.advance(trial, plan, nodes, plan.start_s + late_s, now)
+            self.advance(trial, plan, nodes, plan.start_s + late_s, now, others=others)
             begin = trial.checkpoint()
             if self.state(trial, plan, others, nodes, now):
                 return plan

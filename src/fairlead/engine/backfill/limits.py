@@ -153,7 +153,7 @@ class Limits:
         if limit.reserved and not limit.reserved.are_left(used & limit.reserved.nodes, uids, now):
             return False
         for plan, others in limit.plans:
-            both = used & plan.on.keys()
+            both = plan.shared_with(used, claims=bool(plan.distant) and self._have_claims(uids))
             if not both:
                 continue
             plans = [limit.moved.get(each, each) for each in others]
@@ -167,6 +167,10 @@ class Limits:
                 limit.moved.clear()
                 return False
         return True
+
+    def _have_claims(self, uids: Iterable[str]) -> bool:
+        found = (self._cluster.holdings.get(uid) for uid in uids)
+        return any(held.pod.request.claims for held in found if held is not None)
 
     def _fits(
         self,

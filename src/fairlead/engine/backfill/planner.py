@@ -6,7 +6,7 @@ same rules as any other. Nothing changes: the result is a plan.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -14,17 +14,24 @@ import numpy as np
 from fairlead.cluster.arrays import NodeMask, PerNode, Rows
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
+from fairlead.engine.backfill.claim_ends import ClaimEnds
 from fairlead.engine.backfill.ending_pods import first_of
 from fairlead.engine.backfill.ends import Ends
 from fairlead.engine.backfill.freed_rows import FreedRows, is_enough
 from fairlead.engine.backfill.futures import (
     Futures,
-    PlacedPod,
     Plan,
     UnitKey,
     evictor_of,
     places_of,
     pods_by_node,
+)
+from fairlead.engine.backfill.planned_claims import (
+    PlacedPod,
+    distant_pools,
+    own_claims,
+    placed_pod,
+    writes_of,
 )
 from fairlead.engine.backfill.start_search import ReservedRows, StartSearch, StartSearches
 from fairlead.engine.consolidation.gang_fills import GangFills
@@ -77,6 +84,7 @@ class Planner:
         ends: Ends,
         terms: BackfillTerms,
         reserved: ReservedRows,
+        claim_ends: ClaimEnds,
     ) -> None:
         self._reserved = reserved
         self._cluster = cluster
@@ -85,8 +93,8 @@ class Planner:
         self.gangs = GangFills(cluster, placements, beyond_quota)
         self.ends = ends
         self._terms = terms
-        self.futures = Futures(cluster, placements, ends)
-        self._searches = StartSearches(cluster, placements, ends, terms, reserved)
+        self.futures = Futures(cluster, placements, ends, claim_ends)
+        self._searches = StartSearches(cluster, placements, ends, terms, reserved, claim_ends)
 
     def plan(
         self,
@@ -150,10 +158,12 @@ class Planner:
             room = [np.where(theirs[: len(each)], 0, each) for each in room]
             if not is_enough(room, search.kinds):
                 return None
-        for rows in self._rows(room, search.kinds, ending.rows[:count]):
+        freed = search.claims.with_rows(ending.rows[:count], at_s)
+        for rows in self._rows(room, search.kinds, freed):
             gone = [at for at in range(count) if rows[ending.rows[at]]]
+            claims = search.claims.ended(at_s, rows)
             with self._cluster.trial() as trial:
-                free = partial(_evict, trial, [ending.uids[at] for at in gone])
+                free = partial(_end, trial, [ending.uids[at] for at in gone], claims)
                 placed = self._placed(trial, free, entry.unit, search.ahead, time)
             if placed:
                 return self._made(search, time, placed, gone)
@@ -165,23 +175,29 @@ class Planner:
         self, search: StartSearch, time: _RunTime, placed: Sequence[PlacedPod], gone: Sequence[int]
     ) -> Plan:
         entry, ending, at_s = search.entry, search.ending, time.start_s
-        rows = {self._cluster.row_of[place.node] for _, place in placed}
+        rows = {self._cluster.row_of[each.place.node] for each in placed}
         basis = [at for at in gone if int(ending.rows[at]) in rows]
-        nodes = tuple((pod.uid, place.node) for pod, place in placed)
+        nodes = tuple((each.pod.uid, each.place.node) for each in placed)
         bounded = all(ending.bounded[at] for at in basis)
         uids = tuple(ending.uids[at] for at in basis)
         planned = PlannedStart(entry.unit.key, at_s, time.end_s, nodes, uids, bounded)
         on, places, freed = pods_by_node(placed), places_of(placed), self._freed(search, at_s)
-        return Plan(entry, planned, search.order, on, places, freed, search.now, at_s)
+        made = Plan(entry, planned, search.order, on, places, freed, search.now, at_s)
+        made.claims = own_claims(entry.unit.pods, self._cluster)
+        made.distant = distant_pools(places, self._cluster)
+        return made
 
     def _end_s(self, unit: Unit, start_s: float) -> float | None:
         run_s = self.ends.run_s(unit)
         return None if run_s is None else start_s + run_s
 
     def _freed(self, search: StartSearch, at_s: float) -> FreedRows:
+        """Without devices: what is free of these is known only in a trial."""
         unit, freed = search.entry.unit, search.ending.freed(at_s, search.amounts.free.shape)
+        kinds = [replace(kind, devices=()) if kind.devices else kind for kind in search.kinds]
+        freed = freed[: len(search.amounts.names)]
         return FreedRows(
-            self._cluster, self.ends, search.kinds, evictor_of(unit), at_s, freed, search.mark
+            self._cluster, self.ends, kinds, evictor_of(unit), at_s, freed, search.mark
         )
 
     def moved(
@@ -209,11 +225,13 @@ class Planner:
         return None
 
     def _on(self, plan: Plan, placed: Sequence[PlacedPod], gone: Sequence[str], now: float) -> Plan:
-        holdings, nodes = self._cluster.holdings, {place.node for _, place in placed}
+        holdings, nodes = self._cluster.holdings, {each.place.node for each in placed}
         basis = [holdings[uid] for uid in gone if holdings[uid].node in nodes]
         ends = [self.ends.of(held, now, plan.evictor) for held in basis]
         bounded = all(end is not None and end.bounded for end in ends)
-        return plan.on_nodes(placed, tuple(held.pod.uid for held in basis), bounded=bounded)
+        distant = distant_pools(places_of(placed), self._cluster)
+        uids = tuple(held.pod.uid for held in basis)
+        return plan.on_nodes(placed, uids, distant, bounded=bounded)
 
     def _nodes(self, plan: Plan, room: Sequence[PerNode]) -> Iterator[list[str]]:
         """Nodes with room then, those of the plan and a few more first; then all of them."""
@@ -269,7 +287,8 @@ class Planner:
             alone = [*large, *left_alone]
             placed = self._placed_at(trial, unit, ahead, time, alone, staying)
             trial.rollback(begin)
-            if left_alone or not placed or self._keeps(trial, later, ahead, placed, time, staying):
+            is_apart = bool(left_alone) and not any(plan.distant for plan in later)
+            if is_apart or not placed or self._keeps(trial, later, ahead, placed, time, staying):
                 return placed
         return []
 
@@ -292,9 +311,10 @@ class Planner:
         staying: Container[str],
     ) -> bool:
         """Whether the later ones still fit their GPUs beside these pods."""
-        begin, nodes = trial.checkpoint(), {place.node for _, place in placed}
+        begin, nodes = trial.checkpoint(), {each.place.node for each in placed}
+        claims = any(each.writes for each in placed)
         for plan in later:
-            both = nodes & plan.on.keys()
+            both = plan.shared_with(nodes, claims=claims)
             kept = not both or self.futures.state(
                 trial, plan, ahead, both, time.now, staying, placed
             )
@@ -314,7 +334,7 @@ class Planner:
     ) -> list[PlacedPod]:
         there = [plan for plan in ahead if plan.overlaps(time.start_s)]
         for plan in there:
-            self.futures.advance(trial, plan, plan.on, time.start_s, time.now, staying)
+            self.futures.advance(trial, plan, plan.on.keys(), time.start_s, time.now, staying)
         if not all(self.futures.place(trial, plan, plan.on.keys()) for plan in there):
             return []
         for pod in unit.pods:
@@ -339,14 +359,19 @@ class Planner:
         if isinstance(unit, Gang):
             filling = self.gangs.fill(trial, unit)
             members = filling.placed if filling.succeeded else ()
-            return [(each.pod, each.placed) for each in members]
+            return [PlacedPod(each.pod, each.placed, writes_of(each.steps)) for each in members]
         pod = unit.pod
         if self._beyond_quota(pod):
             return []
-        found = self._placements[pod.scheduler].find(pod)
-        return [(pod, found)] if found and not self._beyond_quota(pod, found) else []
+        placement = self._placements[pod.scheduler]
+        found = placement.find(pod)
+        if found is None or self._beyond_quota(pod, found):
+            return []
+        return [placed_pod(placement, pod, found)]
 
 
-def _evict(trial: Trial, uids: Sequence[str]) -> None:
-    for uid in uids:
+def _end(trial: Trial, pods: Sequence[str], claims: Sequence[str]) -> None:
+    for uid in pods:
         trial.evict(uid)
+    if claims:
+        trial.free_claims(claims)

@@ -12,7 +12,10 @@ import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, PerNode
 from fairlead.cluster.changes import Mark
+from fairlead.cluster.claim_room import device_counts
 from fairlead.cluster.cluster import Cluster
+from fairlead.engine.backfill.claim_ends import ClaimEnds
+from fairlead.engine.backfill.ending_claims import NO_CLAIMS, EndingClaims, ending_claims
 from fairlead.engine.backfill.ending_pods import EndingPods, Times, lumped
 from fairlead.engine.backfill.ends import Ends
 from fairlead.engine.backfill.freed_rows import is_enough
@@ -59,6 +62,7 @@ class StartSearch:
     #: When the cluster was looked at.
     mark: Mark
     now: float
+    claims: EndingClaims = NO_CLAIMS
     #: When the unit could start within the window, the first time first.
     times: Sequence[float] = ()
 
@@ -69,6 +73,7 @@ class StartSearch:
     def room(self, at_s: float) -> list[PerNode]:
         """How many pods of each kind each row could fit then."""
         free = self.amounts.free + self.ending.freed(at_s, self.amounts.free.shape)
+        self.claims.add_freed(free, at_s)
         return [
             np.where(kind.rows, fitting_pods(free, needs, kind.count), 0)
             for kind, needs in zip(self.kinds, self.amounts.needs, strict=True)
@@ -85,10 +90,12 @@ class StartSearches:
         ends: Ends,
         terms: BackfillTerms,
         reserved: ReservedRows,
+        claim_ends: ClaimEnds,
     ) -> None:
         self._cluster = cluster
         self._placements = placements
         self._ends = ends
+        self._claim_ends = claim_ends
         self._terms = terms
         self._reserved = reserved
 
@@ -99,14 +106,16 @@ class StartSearches:
         mark, kinds = self._cluster.changes.mark, self._kinds(entry.unit)
         amounts = FreeAmounts(self._cluster, kinds, None)
         ending = self._ending(entry.unit, amounts, now)
-        search = StartSearch(entry, order, ahead, kinds, amounts, ending, mark, now)
+        claims = self._ending_claims(entry.unit, kinds, now)
+        search = StartSearch(entry, order, ahead, kinds, amounts, ending, mark, now, claims)
         return replace(search, times=self._times(search, at_once=at_once))
 
     def _times(self, search: StartSearch, *, at_once: bool) -> list[float]:
         now, until_s = search.now, search.now + self._terms.window_s
         more = [plan.end_s for plan in search.ahead if now < plan.end_s <= until_s]
         more += [at_s for at_s in self._reserved.ends(until_s) if at_s > now]
-        times = lumped(np.concatenate([search.ending.at_s, more]), now, self._terms)
+        ends = np.concatenate([search.ending.at_s, search.claims.at_s, more])
+        times = lumped(ends, now, self._terms)
         if at_once:
             times = np.concatenate([[now], times[times > now]])
         found: list[float] = times[self._first_by_amounts(times, search) :].tolist()
@@ -125,13 +134,32 @@ class StartSearches:
         counts: Counter[PodRequest] = Counter()
         first: dict[PodRequest, Pod] = {}
         for pod in pods:
-            request = self._placements[pod.scheduler].request(pod)
+            placement, claims = self._placements[pod.scheduler], pod.request.claims
+            request = placement.settled_request(pod) if claims else placement.request(pod)
             counts[request] += 1
             first.setdefault(request, pod)
-        return [
-            PodKind(each, count, self._placements[first[each].scheduler].reachable(first[each]))
-            for each, count in counts.items()
-        ]
+        counted = not _share_claims(pods)
+        return [self._kind(each, count, first[each], counted) for each, count in counts.items()]
+
+    def _kind(self, request: PodRequest, count: int, pod: Pod, counted: bool) -> PodKind:
+        """`counted`: the devices that its claims need are its own."""
+        placement = self._placements[pod.scheduler]
+        rows = placement.reachable(pod)
+        if not pod.request.claims:
+            return PodKind(request, count, rows)
+        rows = rows | placement.lacks_devices(pod)
+        devices = device_counts(request.claims, self._cluster.nodes) if counted else ()
+        for each in devices:
+            rows &= each.every >= each.asked
+        return PodKind(request, count, rows, devices)
+
+    def _ending_claims(self, unit: Unit, kinds: Sequence[PodKind], now: float) -> EndingClaims:
+        """Of units without claims none: they have no devices of claims."""
+        if not any(pod.request.claims for pod in unit.pods):
+            return NO_CLAIMS
+        until_s, ends = now + self._terms.window_s, self._claim_ends.all(now, evictor_of(unit))
+        found = [(uid, end_s) for uid, end_s in ends if end_s <= until_s]
+        return ending_claims(found, unit.pods, kinds, self._cluster)
 
     def _ending(self, unit: Unit, amounts: FreeAmounts, now: float) -> EndingPods:
         """All that end within the window; those that should have ended are about to."""
@@ -161,7 +189,7 @@ class StartSearches:
         self._cluster.work.pods += len(self._cluster.holdings)
         times = np.maximum(np.array(at_s, dtype=np.float64), now)
         order = np.argsort(times, kind="stable")
-        table = np.array(taken, dtype=np.int64).reshape(len(taken), len(amounts.names))
+        table = np.array(taken, dtype=np.int64).reshape(len(taken), len(amounts.free))
         return EndingPods(
             times[order],
             np.array(rows, dtype=np.int64)[order],
@@ -180,3 +208,9 @@ class StartSearches:
             else:
                 low = middle + 1
         return low
+
+
+def _share_claims(pods: Sequence[Pod]) -> bool:
+    """Whether some use one claim: it is allocated once for all of them."""
+    keys = [use.key for pod in pods for use in pod.request.claims if use.key]
+    return len({*keys}) < len(keys)
