@@ -171,13 +171,13 @@ class Futures:
                 end = self._ends.of(held, now, evictor)
                 if end is not None and end.at_s <= until_s and held.pod.uid not in staying:
                     gone.append(held.pod.uid)
-        gone.sort()
-        for uid in gone:
-            trial.evict(uid)
         if self._cluster.claims.held:
             pools = {pool for each in (plan, *others) for pool in each.distant}
             ended = self._claim_ends.ended(nodes, until_s, now, evictor, staying, pools)
             trial.free_claims([uid for uid in ended if uid not in plan.claims])
+        gone.sort()
+        for uid in gone:
+            trial.evict(uid)
         return gone
 
     def place(
