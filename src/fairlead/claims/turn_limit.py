@@ -17,15 +17,26 @@ class TurnLimit:
 
     def __init__(self) -> None:
         self._left: int | None = None
+        #: Whether what is looked at is not there: no later turn goes on with the look.
+        self.in_trial = False
 
     @contextmanager
-    def limited(self) -> Iterator[None]:
+    def limited(self, *, in_trial: bool = False) -> Iterator[None]:
         """LookUnfinished is raised as soon as the steps of a turn are spent."""
-        self._left = _STEPS
+        self._left, self.in_trial = _STEPS, in_trial
         try:
             yield
         finally:
-            self._left = None
+            self._left, self.in_trial = None, False
+
+    @property
+    def is_limited(self) -> bool:
+        return self._left is not None
+
+    @property
+    def spent(self) -> int:
+        """Steps of this turn."""
+        return 0 if self._left is None else _STEPS - self._left
 
     def spend(self, *, steps: int = 0, devices: int = 0, evaluations: int = 0) -> None:
         """After so much was done, and is kept."""

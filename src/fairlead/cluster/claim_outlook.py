@@ -215,12 +215,16 @@ def failure(uses: tuple[ClaimUse, ...], node: Nodes) -> str:
 
 
 def plan(uses: tuple[ClaimUse, ...], node: Nodes) -> tuple[ClaimWrite, ...]:
-    """What is to be written for the one node given, which allows the claims."""
+    """What is to be written for the one node given, which allows the claims.
+
+    Raises LookUnfinished, where looks have a limit.
+    """
     state = node.claims
     claims, use = claims_on(uses, node) or [], extended_use(uses)
     (there,) = node.objects()
-    asked = unallocated(claims, state)
+    asked, before = unallocated(claims, state), state.work
     found = state.allocate(there, asked) if asked and there else ()
+    state.inventory.turn.spend(steps=state.work - before)
     new = {claim.key: each for claim, each in zip(asked, found or (), strict=True)}
     each_once = {claim.key: claim for claim in claims}
     users = {each.key: state.groups.user_of(each) for each in uses}

@@ -50,12 +50,16 @@ class NodeSearch:
 
         In a part of a look, what is done stays known: other parts may need more turns.
         """
-        changes, look = self._state.changes, self._kept.begun
+        in_trial = self._state.inventory.turn.in_trial
+        changes, look = self._state.changes, None if in_trial else self._kept.begun
         if look is None:
             done = np.zeros(self._nodes.all_rows, dtype=np.bool_)
             look = BegunLook(done, changes.mark, _MOST_TURNS, _MOST_STEPS)
         else:
             look.follow(changes)
+        if in_trial:  # a look at what is there goes on later, and follows what has changed
+            self._look(look)
+            return
         try:
             self._look(look)
         except LookUnfinished:

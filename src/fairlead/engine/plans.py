@@ -95,7 +95,10 @@ class Plans:
             cluster, placements, requeuer.beyond_quota, self._ends, terms, self.advance, claim_ends
         )
         expected_of = run_times.expected_s
-        self._book = PlanBook(cluster, queue, planner, terms, self._mode_of, order, expected_of)
+        looks_at = requeuer.are_looked_at
+        self._book = PlanBook(
+            cluster, queue, planner, terms, self._mode_of, order, expected_of, looks_at
+        )
         #: GPUs of the cluster; None: they are to be counted.
         self._all_gpus: int | None = None
         self._queues = queues
@@ -181,6 +184,10 @@ class Plans:
     def start_of(self, unit_key: str) -> PlannedStart | None:
         """The planned start of a waiting unit."""
         return next((planned for planned in self if planned.unit_key == unit_key), None)
+
+    def has_given_up(self, entry: Entry) -> bool:
+        """Whether a waiting unit has no planned start since looking at devices took too long."""
+        return self._book.has_given_up(entry)
 
     def plan_all(self, depth: int, *, now: float) -> list[PlannedStart]:
         """When and where the first waiting units would start, in their order; nothing changes.

@@ -1,7 +1,7 @@
 """Which waiting pods are tried again after a change, and the nominations meanwhile."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -207,14 +207,14 @@ class Requeuer:
             if isinstance(next_, str):
                 self._wake_nominated(next_, cause, now)
             elif (entry := self._queue.first_of_class(next_)) is not None:
-                if not self._is_looked_at(entry.unit):
+                if not self.are_looked_at(entry.unit.pods):
                     self._round.append(next_)
                     return
                 self._look_at(entry, self._round_events, now, cause)
 
-    def _is_looked_at(self, unit: Unit) -> bool:
-        """Whether all devices were looked at for the claims of a unit; some more are, if not."""
-        return self.claim_looks is None or self.claim_looks.are_done(unit.pods)
+    def are_looked_at(self, pods: Iterable[Pod]) -> bool:
+        """Whether all devices were looked at for the claims of pods; some more are, if not."""
+        return self.claim_looks is None or self.claim_looks.are_done(pods)
 
     def _look_at(self, entry: Entry, changed: Aspect, now: float, cause: str) -> None:
         if isinstance(entry.unit, Gang):

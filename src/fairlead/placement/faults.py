@@ -7,16 +7,20 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-from fairlead.model.errors import FilterFailed, PluginFault
+from fairlead.claims.errors import LookUnfinished
+from fairlead.model.errors import FairleadError, FilterFailed, PluginFault
 from fairlead.placement.profile import Profile
 from fairlead.plugins.api import Plugin
 
 _METHODS = ("allows", "rate", "rank", "pick")
 
 
-def fault_of(error: Exception, profile: Profile) -> PluginFault:
-    """The error with the plugin's name, file and line; one of our own names its file and line."""
-    if isinstance(error, FilterFailed):
+def fault_of(error: Exception, profile: Profile) -> FairleadError:
+    """The error with the plugin's name, file and line; one of our own names its file and line.
+
+    LookUnfinished is no fault: it is for the caller that has set a limit.
+    """
+    if isinstance(error, FilterFailed | LookUnfinished):
         return error
     frames = list(_frames(error))
     said = str(error) if isinstance(error, PluginFault) else f"{type(error).__name__}: {error}"

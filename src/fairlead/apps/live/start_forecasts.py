@@ -12,6 +12,7 @@ from fairlead.telemetry.rightsizing import span
 #: Units that are planned for one answer.
 MOST_PLANNED = 50
 _MOST_NODES = 3
+_GIVEN_UP = "start: not planned; it takes too long to look for devices that will be free"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +30,17 @@ EVERYTHING = StartScope()
 def start_answer(
     engine: Engine, pod: Pod, *, now: float, scope: StartScope = EVERYTHING
 ) -> dict[str, Any]:
-    """For `explain`: the forecast as plain data with a sentence; empty if there is none."""
+    """For `explain`: the forecast as plain data with a sentence; empty if there is none.
+
+    A unit of which the start is not planned for a limit has the sentence alone.
+    """
     entry = engine.queue.get(pod.uid)
     planning = MOST_PLANNED if scope.plans else 0
     find = engine.start_forecasts.of_unit
     found = find(entry.unit.key, now=now, planning=planning) if entry else None
     if found is None:
-        return {}
+        given_up = entry is not None and engine.plans.has_given_up(entry)
+        return {"start": {"message": _GIVEN_UP}} if given_up else {}
     wall_s = engine.wall_offset_s
     waits_for = [each.key for each in found.basis] if scope.pods else []
     return {

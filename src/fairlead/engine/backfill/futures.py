@@ -49,6 +49,8 @@ class Plan:
     rank: UnitKey = ()
     #: Uids of the claims of its pods, and pools of its devices that are not of one node.
     claims: frozenset[str] = frozenset()
+    #: One pod for each kind of those that have claims.
+    asking: tuple[Pod, ...] = ()
     distant: frozenset[PoolKey] = frozenset()
     #: The state of its nodes at its start, as it was when the plan was last checked.
     seen: dict[str, object] = field(default_factory=dict, init=False)

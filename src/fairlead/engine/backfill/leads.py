@@ -39,6 +39,8 @@ class Leads:
             return False
         if before is not None and not self._is_before(head, before):
             return False
+        if not made.is_looked_at(head.unit, head.unit.pods):
+            return False
         made.all = [plan for plan in made.all if plan is not current]
         plan = self._planned(scope, head, now)
         if plan is not None:

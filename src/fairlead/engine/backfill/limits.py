@@ -5,11 +5,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from fairlead.claims.errors import LookUnfinished
 from fairlead.cluster.arrays import NodeMask, Rows
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.planned_places import PlannedPlaces
 from fairlead.cluster.trial import Trial
+from fairlead.engine.backfill.device_looks import limited_looks
 from fairlead.engine.backfill.futures import Plan
 from fairlead.engine.backfill.planner import Planner
 from fairlead.engine.reasons import WAITING_FOR_PLANNED_START, WAITING_FOR_RESERVATION
@@ -123,6 +125,18 @@ class Limits:
 
         `fits`: rows that fit one of the pods now; others are not looked at.
         """
+        start = trial.checkpoint()
+        try:
+            with limited_looks(self._cluster):
+                return self._rows(trial, limit, pods, fits, now)
+        except LookUnfinished:
+            trial.rollback(start)
+            limit.cut_short = True
+            return limit.strict
+
+    def _rows(
+        self, trial: Trial, limit: Limit, pods: Sequence[Pod], fits: NodeMask, now: float
+    ) -> NodeMask:
         found = self._cluster.nodes.all()
         if limit.open_rows is not None:
             found &= limit.open_rows
@@ -148,7 +162,27 @@ class Limits:
 
         With `moving` they may be on other nodes then; `limit.moved` says on which.
         """
-        used, start = set(nodes), trial.checkpoint()
+        start = trial.checkpoint()
+        try:
+            with limited_looks(self._cluster):
+                return self._keeps(trial, limit, set(nodes), uids, now, moving=moving)
+        except LookUnfinished:
+            trial.rollback(start)
+            limit.moved.clear()
+            limit.cut_short = True
+            return False
+
+    def _keeps(
+        self,
+        trial: Trial,
+        limit: Limit,
+        used: AbstractSet[str],
+        uids: frozenset[str],
+        now: float,
+        *,
+        moving: bool,
+    ) -> bool:
+        start = trial.checkpoint()
         limit.moved.clear()
         if limit.reserved and not limit.reserved.are_left(used & limit.reserved.nodes, uids, now):
             return False

@@ -1,9 +1,12 @@
 """The plans that there are, in the order of their units, and how they are made."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from fairlead.claims.errors import LookUnfinished
 from fairlead.cluster.cluster import Cluster
+from fairlead.engine.backfill.device_looks import LooksAt, limited_looks
 from fairlead.engine.backfill.futures import Plan, UnitKey
 from fairlead.engine.backfill.planner import Planner
 from fairlead.engine.backfill.ranks import UnitRanks
@@ -12,6 +15,7 @@ from fairlead.engine.backfill.scopes import PlanScope, Scopes
 from fairlead.engine.backfill.start_search import StartSearch
 from fairlead.model.backfill import BackfillTerms
 from fairlead.model.errors import PluginFault
+from fairlead.model.pods import Pod
 from fairlead.queue.entries import Entry
 from fairlead.queue.units import Unit
 
@@ -19,6 +23,10 @@ from fairlead.queue.units import Unit
 MOST_WORK = 60_000
 #: Running pods beyond which it takes a turn of its own to list when they end.
 MANY_PODS = 10_000
+#: How many are kept.
+_MOST_GIVEN_UP = 1024
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -50,12 +58,15 @@ class MadePlans:
     scopes: Scopes
     ranks: UnitRanks
     states: RowStates
+    looks_at: LooksAt
     all: list[Plan] = field(default_factory=list)
     #: Whether another unit may have to be planned.
     is_due: bool = False
     #: Plans that are to be checked whole in the next turn, and those that are being made again.
     unchecked: set[Plan] = field(default_factory=set)
     former: dict[str, Plan] = field(default_factory=dict)
+    #: Units that have no plan since looking at devices took too long.
+    given_up: dict[str, Entry] = field(default_factory=dict)
     turn: TurnWork = field(init=False)
     #: What was begun in the turn before.
     _begun: StartSearch | None = None
@@ -78,19 +89,43 @@ class MadePlans:
     ) -> Plan | None:
         """A plan beside those that are before it; None if there is no start."""
         ahead = self.all if ahead is None else ahead
-        self.turn.unit = entry.unit
+        if not self.is_looked_at(entry.unit, entry.unit.pods):
+            return None
+        made = self._tried(
+            entry, lambda: self.planner.plan(entry, order, ahead, now, at_once=at_once)
+        )
+        return None if made is None else self._ranked(made)
+
+    def is_looked_at(self, unit: Unit, pods: Iterable[Pod]) -> bool:
+        """Whether all devices were looked at for these pods of it; if not, the turn is over."""
+        self.turn.unit = unit
+        done = not self.cluster.claims.are_used or self.looks_at(pods)
+        if not done:
+            self.turn.end()
+        return done
+
+    def _tried(self, entry: Entry, find: Callable[[], T | None]) -> T | None:
+        """What is found; None also if that fails, or takes too long."""
+        self.given_up.pop(entry.unit.key, None)
         try:
-            made = self.planner.plan(entry, order, ahead, now, at_once=at_once)
+            with limited_looks(self.cluster):
+                return find()
         except PluginFault:  # the attempt itself reports it
             return None
-        return None if made is None else self._ranked(made)
+        except LookUnfinished:
+            if len(self.given_up) >= _MOST_GIVEN_UP:
+                self.given_up.clear()
+            self.given_up[entry.unit.key] = entry
+            return None
 
     def begin(self, entry: Entry, order: UnitKey, now: float, ahead: Sequence[Plan]) -> bool:
         """Whether `go_on` may be called in this turn: where many pods run, it is for the next."""
         self.turn.unit = entry.unit
         if self._begun is not None and self._begun.is_for(entry, order, ahead):
             return True
-        self._begun = self.planner.search(entry, order, ahead, now)
+        if not self.is_looked_at(entry.unit, entry.unit.pods):
+            return False
+        self._begun = self._tried(entry, lambda: self.planner.search(entry, order, ahead, now))
         if self._begun is not None and self.many_pods_run:
             self.turn.end()
         return not self.turn.is_spent
@@ -108,10 +143,9 @@ class MadePlans:
     def go_on(self) -> Plan | None:
         """The plan that was begun; None if there is no start."""
         search, self._begun = self._begun, None
-        try:
-            made = None if search is None else self.planner.found(search)
-        except PluginFault:  # the attempt itself reports it
+        if search is None:
             return None
+        made = self._tried(search.entry, lambda: self.planner.found(search))
         if made is None:
             return None
         former = self.former.pop(made.planned.unit_key, None)
@@ -135,10 +169,8 @@ class MadePlans:
         states = {node: self.states.of(plan, before, node, late_s, now) for node in nodes}
         if not changed & ~OF_PODS and all(plan.seen.get(n) == s for n, s in states.items()):
             return True
-        try:
-            made = self.planner.futures.held(plan, before, nodes, now, late_s)
-        except PluginFault:
-            return False
+        futures = self.planner.futures
+        made = self._tried(plan.entry, lambda: futures.held(plan, before, nodes, now, late_s))
         if made is not None:
             self.all[at] = made
             made.seen.update(states)
@@ -155,7 +187,8 @@ class MadePlans:
             if number and self.keeps(len(self.all) - 1, set(plan.on), now, -1):
                 continue
             self.all.pop()
-            if self.many_pods_run:
+            unit = plan.entry.unit
+            if self.many_pods_run or not self.is_looked_at(unit, unit.pods):
                 self.former[plan.planned.unit_key] = plan
                 continue
             made = self.make(plan.entry, plan.order, now)

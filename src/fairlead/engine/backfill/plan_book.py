@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.engine.backfill.device_looks import LooksAt
 from fairlead.engine.backfill.futures import Plan, UnitKey
 from fairlead.engine.backfill.heads import Heads, makes_room
 from fairlead.engine.backfill.leads import Leads
@@ -53,6 +54,7 @@ class PlanBook:
         mode_of: Callable[[Unit], tuple[str, BackfillMode]],
         order: QueueOrder | None,
         expected_of: ExpectedOf,
+        looks_at: LooksAt,
     ) -> None:
         """`mode_of`: the queue that sets the mode for a unit, if any, and the mode."""
         self._scopes = Scopes(queue, mode_of)
@@ -65,7 +67,9 @@ class PlanBook:
         self._planner = planner
         self._terms = terms
         states = RowStates(cluster, planner.ends)
-        self._made = MadePlans(cluster, planner, terms, self._scopes, self.ranks, states)
+        self._made = MadePlans(
+            cluster, planner, terms, self._scopes, self.ranks, states, looks_at
+        )
         self._checks = PlanChecks(cluster, queue, self._made, self._pauses, terms)
         leads = Leads(cluster, self._made, self.heads, self._pauses)
         self.lead, self._drop_outrun = leads.lead, leads.drop_outrun
@@ -86,6 +90,10 @@ class PlanBook:
 
     def plan_for(self, unit_key: str) -> Plan | None:
         return next((plan for plan in self if plan.planned.unit_key == unit_key), None)
+
+    def has_given_up(self, entry: Entry) -> bool:
+        """Whether it has no plan since looking at devices took too long."""
+        return self._made.given_up.get(entry.unit.key) is entry
 
     def before(self, plan: Plan) -> Sequence[Plan]:
         """Those of units before it."""
@@ -130,6 +138,7 @@ class PlanBook:
         self._scopes.start_over()
         self._made.all.clear()
         self._made.former.clear()
+        self._made.given_up.clear()
         self._made.is_due = True
 
     def refused(self, entry: Entry) -> None:

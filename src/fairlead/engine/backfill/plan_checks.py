@@ -5,6 +5,7 @@ from math import inf
 from fairlead.cluster.changes import ANYWHERE
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.backfill.ends import KEPT_S
+from fairlead.engine.backfill.futures import Plan
 from fairlead.engine.backfill.made_plans import MadePlans
 from fairlead.engine.backfill.pauses import Pauses
 from fairlead.model.backfill import BackfillTerms
@@ -54,7 +55,7 @@ class PlanChecks:
         for at, plan in enumerate(made.all):
             since = None if plan in made.unchecked else changed
             nodes, aspects = self._changed_of(list(plan.on), since)
-            if nodes and made.turn.is_spent:
+            if nodes and (made.turn.is_spent or not self._is_looked_at(plan)):
                 made.unchecked.add(plan)
                 continue
             if nodes and not made.keeps(at, nodes, now, aspects):
@@ -64,6 +65,9 @@ class PlanChecks:
                 changed = None
         if not made.turn.is_spent:
             self._improve(now)
+
+    def _is_looked_at(self, plan: Plan) -> bool:
+        return not plan.asking or self._made.is_looked_at(plan.entry.unit, plan.asking)
 
     def _changed_of(
         self, nodes: list[str], changed: dict[int, int] | None

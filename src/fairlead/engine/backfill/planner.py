@@ -37,6 +37,7 @@ from fairlead.engine.backfill.start_search import ReservedRows, StartSearch, Sta
 from fairlead.engine.consolidation.gang_fills import GangFills
 from fairlead.engine.gang_trials import BeyondQuota
 from fairlead.model.backfill import BackfillTerms, PlannedStart
+from fairlead.model.pods import Pod
 from fairlead.placement.place import Placement
 from fairlead.placement.room_rows import PodKind
 from fairlead.queue.entries import Entry
@@ -184,8 +185,15 @@ class Planner:
         on, places, freed = pods_by_node(placed), places_of(placed), self._freed(search, at_s)
         made = Plan(entry, planned, search.order, on, places, freed, search.now, at_s)
         made.claims = own_claims(entry.unit.pods, self._cluster)
+        made.asking = self._asking(entry.unit)
         made.distant = distant_pools(places, self._cluster)
         return made
+
+    def _asking(self, unit: Unit) -> tuple[Pod, ...]:
+        """One pod for each kind of those that have claims."""
+        pods = (pod for pod in unit.pods if pod.request.claims)
+        found = {self._placements[pod.scheduler].settled_request(pod): pod for pod in pods}
+        return tuple(found.values())
 
     def _end_s(self, unit: Unit, start_s: float) -> float | None:
         run_s = self.ends.run_s(unit)
