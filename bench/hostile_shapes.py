@@ -14,6 +14,7 @@ from fairlead.engine.events import BudgetSeen, NamespaceSeen, PodSeen, SelectorS
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_pod
 from fairlead.model.selectors import LabelSelector, Requirement
+from hostile_claim_plans import PLAN_ENGINES, PLAN_SHAPES
 from hostile_claims import CLAIM_SHAPES
 from hostile_cluster import (
     APPS,
@@ -453,10 +454,11 @@ SHAPES: dict[str, Shape] = {
     **CLAIM_SHAPES,
     **OBJECT_SHAPES,
     **GANG_SHAPES,
+    **PLAN_SHAPES,
 }
 
 
 def a_cluster_for(name: str, size: Size) -> Engine:
     """The full cluster that a shape is shown to."""
-    make = (ENGINES | GANG_ENGINES).get(name)
+    make = (ENGINES | GANG_ENGINES | PLAN_ENGINES).get(name)
     return a_full_cluster(size, make() if make else None)

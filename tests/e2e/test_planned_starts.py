@@ -1,6 +1,6 @@
 """Planned starts and advance reservations with a running scheduler on a real API server."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import manifests
+from dra_objects import DraObjects, claim_spec, device, exactly, uses
 from fairlead.sim.controlplane import ControlPlane, ControlPlaneError, served
 from fairleads import Pods, eventually, fairlead
 
@@ -153,4 +154,38 @@ def test_a_pod_does_not_delay_a_planned_start(
         assert not pods.node("service")
         pods.delete("head")
         pods.delete("short")
+        pods.wait_bound("service")
+
+
+def test_a_pod_does_not_take_devices_beyond_the_planned_start_of_a_claim(
+    dra: DraObjects, pods: Pods, create_nodes: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    """The start is planned for when the running pod ends; then its claim is deallocated."""
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: fairlead.dev/v1alpha1\nkind: SchedulerConfiguration\n"
+        "backfill: {mode: easy, resolution: 1s}\n"
+    )
+    (node,) = create_nodes([f"node-of-{dra.namespace}"[:60].strip("-")])
+    dra.a_slice(node, [device(f"gpu-{number}") for number in range(2)])
+    dra.a_class(dra.namespace)
+    for count in (1, 2):
+        dra.a_template(f"gpus-{count}", claim_spec(exactly(dra.namespace, count=count)))
+    one, two = (uses(f"gpus-{count}", template=True) for count in (1, 2))
+    admin = dra.plane.kubeconfig_for()
+    with fairlead(dra.plane, "--config", str(config), kubeconfig=admin):
+        pods.create("running", resourceClaims=one, activeDeadlineSeconds=3600)
+        pods.wait_bound("running")
+        pods.create("head", resourceClaims=two, activeDeadlineSeconds=600)
+        eventually(lambda: pods.condition("head").get("reason") == "Unschedulable")
+        pods.create("service", resourceClaims=one)
+        eventually(lambda: pods.condition("service").get("reason") == "WaitingForPlannedStart")
+        pods.create("short", resourceClaims=one, activeDeadlineSeconds=600)
+        pods.wait_bound("short")
+        assert not pods.node("service")
+        pods.delete("running")
+        pods.delete("short")
+        pods.wait_bound("head")
+        assert not pods.node("service")
+        pods.delete("head")
         pods.wait_bound("service")

@@ -1,7 +1,7 @@
 """No unit with resource claims delays a planned start: all orders of small cases, drawn ones."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import pytest
@@ -11,7 +11,6 @@ from test_backfill_properties import BOUNDS, CONSERVATIVE, EASY, TERMS
 from test_extended_resources import MAPPED, gpu_pod
 
 from claim_objects import GPU_CLASS, a_claim, a_device, a_slice
-from dataclasses import replace
 from fairlead.engine.plans import Plans
 from fairlead.model.backfill import BackfillTerms
 from fairlead.model.claims import DeviceNeed, DeviceRequest, ResourceClaim
@@ -39,12 +38,8 @@ class Job:
             pod = gpu_pod(name, self.count)
             return [replace(pod, uid=name, run_time=bounded(self.bound_s))]
         if self.shared:
-            return a_sharing_job(name, self.pods, self.bound_s, self._claim(name))
-        pods = a_claiming_job(name, self.pods, self.bound_s, self.count)
-        return pods
-
-    def _claim(self, name: str) -> str:
-        return f"{name}-{self.count}"
+            return a_sharing_job(name, self.pods, self.bound_s, f"{name}-{self.count}")
+        return a_claiming_job(name, self.pods, self.bound_s, self.count)
 
 
 class WatchedClaims(ClaimWorld):
@@ -129,12 +124,12 @@ def drawn_jobs(draw: st.DrawFn) -> list[Job]:
 
 @TERMS
 @given(jobs=drawn_jobs())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_no_unit_with_claims_delays_a_planned_start(terms: BackfillTerms, jobs: list[Job]) -> None:
     check(jobs, terms, [2, 3])
 
 
 @given(jobs=drawn_jobs())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_no_unit_with_claims_delays_any_of_many_planned_starts(jobs: list[Job]) -> None:
     check(jobs, CONSERVATIVE, [2, 2, 2])

@@ -81,6 +81,12 @@ class DeviceColumns:
         found = (self._slices[number] for number in self._pools.get(key, ()))
         return [rows for rows in found if rows is not None]
 
+    def pools_with(self, flags: Flags) -> set[PoolKey]:
+        """Pools with a device that has the flag."""
+        rows_of = self._rows_of
+        return {key for key in self._pools
+                if any(flags[rows.first : rows.last].any() for rows in rows_of(key))}  # fmt: skip
+
     def row_of(self, key: DeviceId) -> int:
         """The row of a device; -1 if it has none."""
         for rows in self._rows_of((key.driver, key.pool)):

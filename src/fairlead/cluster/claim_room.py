@@ -15,7 +15,7 @@ from fairlead.cluster.extended_claims import claim_of_part, parts_of
 from fairlead.cluster.extended_classes import extended_owner
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.claim_uses import ClaimUse
-from fairlead.model.claims import ResourceClaim
+from fairlead.model.claims import PODS, ResourceClaim
 from fairlead.model.extended import extended_use
 from fairlead.model.pods import Pod
 
@@ -83,18 +83,20 @@ def keepers_of(uid: str, cluster: "Cluster", planned: Pod) -> Collection[str] | 
 
     Pods that the claim is reserved for, and pods that are on their way to their nodes.
     """
-    if owner := extended_owner(uid):
-        return (owner,)
     state = cluster.claims
     claim = state.with_uid(uid)
-    if claim is None or claim.owner_group or _is_kept(claim, cluster, planned):
+    if claim is None:
+        return (owner,) if (owner := extended_owner(uid)) else None
+    if claim.owner_group or (state.kept and _is_kept(claim, cluster, planned)):
         return None
-    pods = {*state.holders.pods_of(claim.key)}
-    if any(user.is_group or user.resource != "pods" for user in claim.reserved_for):
+    users, pods = claim.reserved_for, state.holders.pods_of(claim.key)
+    if any(user.resource != PODS for user in users):
         return None
+    if len(users) == 1 and (not pods or (len(pods) == 1 and users[0].uid in pods)):
+        return (users[0].uid,)  # most claims: there are very many
     if any(_is_of_group(claim, cluster.holdings[pod].pod, state) for pod in pods):
         return None
-    return pods.union(user.uid for user in claim.reserved_for) or None
+    return {*pods, *(user.uid for user in users)} or None
 
 
 def _is_of_group(claim: ResourceClaim, pod: Pod, state: DeviceClaims) -> bool:

@@ -89,6 +89,7 @@ def undo(cluster: "Cluster", writes: Sequence[ClaimWrite]) -> bool:
 def hide(cluster: "Cluster", uids: Iterable[str], *, hidden: bool) -> None:
     """In a trial: as if the claims held nothing. Only views see the change."""
     for uid in uids:
+        cluster.work.trials += 1
         _log_devices(cluster, cluster.claims.hide(uid, hidden=hidden))
 
 

@@ -200,7 +200,7 @@ class Plans:
         work_until = self._cluster.work.spent + _MOST_WORK
         order_of = self._book.ranks.order_of
         if self._book.many_pods_run:
-            waiting = [entry for entry in waiting if len(entry.unit.pods) <= _SMALL]
+            waiting = [entry for entry in waiting if _is_small(entry.unit)]
         for entry in nsmallest(depth, waiting, key=order_of):
             plan = self._book.planned(entry, order_of(entry), now, made, at_once=True)
             if plan is not None:
@@ -434,6 +434,11 @@ class Plans:
             return True
         refused.add(limit.key)
         return False
+
+
+def _is_small(unit: Unit) -> bool:
+    """Whether it can be planned in one turn where very many pods run."""
+    return len(unit.pods) <= _SMALL and not any(pod.request.claims for pod in unit.pods)
 
 
 def _run_s(entry: Entry) -> float:

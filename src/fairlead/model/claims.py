@@ -24,7 +24,7 @@ MOST_DEVICES = 32
 FROM_CLASS = "FromClass"
 FROM_CLAIM = "FromClaim"
 #: How `status.reservedFor` names PodGroups.
-SCHEDULING, POD_GROUPS = "scheduling.k8s.io", "podgroups"
+SCHEDULING, PODS, POD_GROUPS = "scheduling.k8s.io", "pods", "podgroups"
 
 
 class DeviceId(NamedTuple):
@@ -128,7 +128,7 @@ class ClaimUser:
 
     uid: str
     name: str
-    resource: str = "pods"
+    resource: str = PODS
     api_group: str = ""
 
     @property

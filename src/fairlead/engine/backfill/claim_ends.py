@@ -3,7 +3,7 @@
 The devices of a claim of a PodGroup, or of a claim that no pod uses, do not become free.
 """
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
 from fairlead.claims.pools import PoolKey
 from fairlead.cluster.claim_room import keepers_of
@@ -40,12 +40,22 @@ class ClaimEnds:
             last_s = max(last_s, end_s)
         return None if pods is None else last_s
 
-    def all(self, now: float, planned: Pod) -> Iterator[tuple[str, float]]:
-        """Uids of all that end, and when."""
-        for uid in self._cluster.claims.held:
-            end_s = self.end_s(uid, now, planned)
-            if end_s is not None:
-                yield uid, end_s
+    def of_some(
+        self, uids: Collection[str], known: Mapping[str, float], now: float, planned: Pod
+    ) -> Iterator[tuple[str, float]]:
+        """Those of many that end, and when. `known`: when pods end, by uid; others do not."""
+        cluster, holdings = self._cluster, self._cluster.holdings
+        cluster.work.terms += _WORK * len(uids)
+        for uid in uids:
+            last_s: float | None = now
+            pods = keepers_of(uid, cluster, planned)
+            for pod in pods or ():
+                end_s = known.get(pod)
+                if end_s is None and pod not in holdings and not self._is_pending(pod):
+                    end_s = now
+                last_s = None if end_s is None or last_s is None else max(last_s, end_s)
+            if pods and last_s is not None:
+                yield uid, last_s
 
     def _end_of_pod(self, uid: str, now: float, planned: Pod) -> float | None:
         """One that has ended already is at its end: its claim is about to be deallocated."""

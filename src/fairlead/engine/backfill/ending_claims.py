@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.claims.device_counts import DeviceCounts
-from fairlead.cluster.arrays import NodeMask, Rows
+from fairlead.claims.pools import PoolKey
+from fairlead.cluster.arrays import NodeMask, PerNode, Rows
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.priority_sums import AmountsByRow
-from fairlead.engine.backfill.ending_pods import Times
+from fairlead.engine.backfill.claim_ends import ClaimEnds
+from fairlead.engine.backfill.ending_pods import EndingPods, Times
 from fairlead.engine.backfill.planned_claims import own_claims
-from fairlead.model.claims import AllocatedDevice
 from fairlead.model.pods import Pod
 from fairlead.placement.room_rows import PodKind
 
@@ -26,17 +26,19 @@ class EndingClaims:
     uids: Sequence[str]
     #: Of the devices of each.
     rows: Rows
-    #: How many devices of each kind that is counted each of them has, a column each.
+    #: How many devices each of them has in pools with devices of each kind that is counted.
     devices: npt.NDArray[np.int64]
+    #: How many devices of each kind each row has.
+    every: Sequence[PerNode] = ()
 
     def _count(self, until_s: float) -> int:
         return int(np.searchsorted(self.at_s, until_s, side="right"))
 
     def ended(self, until_s: float, rows: NodeMask) -> list[str]:
         """Uids of those that end by then on these rows, and of those that are of no row."""
-        count = self._count(until_s)
-        pairs = zip(self.uids[:count], self.rows[:count].tolist(), strict=True)
-        return [uid for uid, row in pairs if row == _DISTANT or rows[row]]
+        own = self.rows[: self._count(until_s)]
+        found = np.flatnonzero((own == _DISTANT) | rows[own])
+        return [self.uids[at] for at in found.tolist()]
 
     def with_rows(self, freed: Rows, until_s: float) -> Rows:
         """These rows, and once more those where claims end by then."""
@@ -47,45 +49,65 @@ class EndingClaims:
         """What is free then; devices come after other amounts. Distant ones are for any row."""
         count = self._count(until_s)
         rows, first = self.rows[:count], len(free) - len(self.devices)
-        for at, held in enumerate(self.devices):
-            near = rows != _DISTANT
-            counts = np.bincount(rows[near], weights=held[:count][near], minlength=free.shape[1])
-            free[first + at] += counts.astype(np.int64) + int(held[:count][~near].sum())
+        near = rows != _DISTANT
+        for at, held in enumerate(self.devices[:, :count]):
+            counts = np.bincount(rows[near], weights=held[near], minlength=free.shape[1])
+            more = counts.astype(np.int64) + int(held[~near].sum())
+            free[first + at] = np.minimum(free[first + at] + more, self.every[at])
 
 
 _NONE = np.zeros(0, dtype=np.int64)
 NO_CLAIMS = EndingClaims(np.zeros(0), (), _NONE, _NONE.reshape(0, 0))
 
 
-def ending_claims(
-    ends: Iterable[tuple[str, float]],
-    pods: Iterable[Pod],
-    kinds: Sequence[PodKind],
-    cluster: Cluster,
-) -> EndingClaims:
-    """Of claims by uid, for these pods that wait. What the pods have themselves stays theirs."""
-    own, state = own_claims(pods, cluster), cluster.claims
-    found = sorted(
-        ((end_s, uid) for uid, end_s in ends if uid not in own), key=lambda each: each[0]
-    )
-    held = [state.held[uid] for _, uid in found]
-    counted = list({each.kind: each for kind in kinds for each in kind.devices}.values())
-    return EndingClaims(
-        np.array([end_s for end_s, _ in found], dtype=np.float64),
-        [uid for _, uid in found],
-        np.array([_row(devices, cluster) for devices in held], dtype=np.int64),
-        np.array([_served(held, each) for each in counted], dtype=np.int64).reshape(
-            len(counted), len(held)
-        ),
-    )
+class ClaimListing:
+    """It is made over several turns if there are many claims, for pods that wait."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        claim_ends: ClaimEnds,
+        pods: Iterable[Pod],
+        kinds: Sequence[PodKind],
+        ending: EndingPods,
+    ) -> None:
+        """What the pods have themselves stays theirs."""
+        self._cluster, self._claim_ends = cluster, claim_ends
+        own = own_claims(pods, cluster)
+        self._left = [uid for uid in cluster.claims.held if uid not in own]
+        self._known = dict(zip(ending.uids, ending.at_s.tolist(), strict=True))
+        self._kinds = list({each.kind: each for kind in kinds for each in kind.devices}.values())
+        self._pools = [each.columns.pools_with(each.usable) for each in self._kinds]
+        self._found: list[tuple[float, str, int, list[int]]] = []
+
+    def go_on(self, most: int, now: float, planned: Pod) -> bool:
+        """Looks at up to so many more of them; whether that was all."""
+        some, self._left = self._left[:most], self._left[most:]
+        held = self._cluster.claims.held
+        for uid, end_s in self._claim_ends.of_some(some, self._known, now, planned):
+            if devices := held.get(uid):  # it may have been deallocated since the turn before
+                pools = [(each.driver, each.pool) for each in devices]
+                counts = [sum(pool in known for pool in pools) for known in self._pools]
+                self._found.append((end_s, uid, self._row(pools), counts))
+        return not self._left
+
+    def _row(self, pools: Sequence[PoolKey]) -> int:
+        """Of the node that alone can use all of these pools."""
+        nodes = {node for pool in {*pools} for node in self._cluster.claims.users_of(*pool)}
+        return self._cluster.row_of.get(nodes.pop(), _DISTANT) if len(nodes) == 1 else _DISTANT
+
+    def result(self) -> EndingClaims:
+        found = sorted(self._found, key=_end_s)
+        return EndingClaims(
+            np.array([each[0] for each in found], dtype=np.float64),
+            [each[1] for each in found],
+            np.array([each[2] for each in found], dtype=np.int64),
+            np.array([each[3] for each in found], dtype=np.int64)
+            .reshape(len(found), len(self._kinds))
+            .T,
+            [each.every for each in self._kinds],
+        )
 
 
-def _served(held: Sequence[Sequence[AllocatedDevice]], counts: DeviceCounts) -> list[int]:
-    return [sum(counts.serves(each.key) for each in devices) for devices in held]
-
-
-def _row(devices: Sequence[AllocatedDevice], cluster: Cluster) -> int:
-    """Of the node that alone can use all of the devices."""
-    pools = {(each.driver, each.pool) for each in devices}
-    nodes = {node for pool in pools for node in cluster.claims.users_of(*pool)}
-    return cluster.row_of.get(next(iter(nodes)), _DISTANT) if len(nodes) == 1 else _DISTANT
+def _end_s(listed: tuple[float, str, int, list[int]]) -> float:
+    return listed[0]

@@ -39,6 +39,10 @@ class Leads:
             return False
         if before is not None and not self._is_before(head, before):
             return False
+        if made.many_pods_run and any(pod.request.claims for pod in head.unit.pods):
+            made.give_up(head)  # it takes more than one turn
+            self._pauses.add(head.unit.key, now, NO_PLAN_S)
+            return False
         if not made.is_looked_at(head.unit, head.unit.pods):
             return False
         made.all = [plan for plan in made.all if plan is not current]

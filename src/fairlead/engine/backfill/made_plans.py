@@ -23,6 +23,8 @@ from fairlead.queue.units import Unit
 MOST_WORK = 60_000
 #: Running pods beyond which it takes a turn of its own to list when they end.
 MANY_PODS = 10_000
+#: Claims that are listed in one turn.
+_MOST_LISTED = 12_000
 #: How many are kept.
 _MOST_GIVEN_UP = 1024
 
@@ -113,20 +115,36 @@ class MadePlans:
         except PluginFault:  # the attempt itself reports it
             return None
         except LookUnfinished:
-            if len(self.given_up) >= _MOST_GIVEN_UP:
-                self.given_up.clear()
-            self.given_up[entry.unit.key] = entry
+            self.give_up(entry)
             return None
+
+    def give_up(self, entry: Entry) -> None:
+        """It would take too long to find out which devices will be free."""
+        if len(self.given_up) >= _MOST_GIVEN_UP:
+            self.given_up.clear()
+        self.given_up[entry.unit.key] = entry
 
     def begin(self, entry: Entry, order: UnitKey, now: float, ahead: Sequence[Plan]) -> bool:
         """Whether `go_on` may be called in this turn: where many pods run, it is for the next."""
         self.turn.unit = entry.unit
         if self._begun is not None and self._begun.is_for(entry, order, ahead):
-            return True
+            return self._are_claims_listed(self._begun)
         if not self.is_looked_at(entry.unit, entry.unit.pods):
             return False
         self._begun = self._tried(entry, lambda: self.planner.search(entry, order, ahead, now))
-        if self._begun is not None and self.many_pods_run:
+        if self._begun is None:
+            return not self.turn.is_spent
+        if self.many_pods_run:
+            self.turn.end()
+            return False
+        return self._are_claims_listed(self._begun) and not self.turn.is_spent
+
+    def _are_claims_listed(self, search: StartSearch) -> bool:
+        """Lists more claims that end, if the unit has claims; whether that was all."""
+        if search.listing is None:
+            return True
+        self._begun = self.planner.listed(search, _MOST_LISTED)
+        if self._begun.listing is not None or self.many_pods_run:
             self.turn.end()
         return not self.turn.is_spent
 

@@ -67,9 +67,7 @@ class PlanBook:
         self._planner = planner
         self._terms = terms
         states = RowStates(cluster, planner.ends)
-        self._made = MadePlans(
-            cluster, planner, terms, self._scopes, self.ranks, states, looks_at
-        )
+        self._made = MadePlans(cluster, planner, terms, self._scopes, self.ranks, states, looks_at)
         self._checks = PlanChecks(cluster, queue, self._made, self._pauses, terms)
         leads = Leads(cluster, self._made, self.heads, self._pauses)
         self.lead, self._drop_outrun = leads.lead, leads.drop_outrun

@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from fairlead.claims.errors import LookUnfinished
 from fairlead.cluster.arrays import NodeMask, PerNode, Rows
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
@@ -51,9 +52,14 @@ _MOST_WORK = 70_000
 _MORE_ROWS = 16
 #: Pods that end for a unit in one trial, at most: rows with more of them are left out.
 _MOST_FREED = 5000
+#: The same where claims are freed, which count as well; and pods of a gang with claims.
+_MOST_FREED_CLAIMS = 2000
+_MOST_CLAIMING = 128
 #: Pods of other planned units, and pods on their nodes, that a trial moves, at most: beyond that,
 #: nodes of planned units are left to these whole.
 _MOST_BESIDE = 2000
+#: For how many pods one of a unit with claims counts there.
+_WEIGHT_OF_CLAIMS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,9 @@ class Planner:
         `at_once`: it may fit now.
         """
         search = self.search(entry, order, ahead, now, at_once=at_once)
-        return self.found(search) if search else None
+        if search is None:
+            return None
+        return self.found(self.listed(search, len(self._cluster.claims.held)))
 
     def search(
         self,
@@ -122,10 +130,20 @@ class Planner:
         *,
         at_once: bool = False,
     ) -> StartSearch | None:
-        """What `found` looks for, then or in a later turn; None if there is no start."""
-        if not 0 < len(entry.unit.pods) <= MOST_PODS:
+        """What `found` looks for, then or in a later turn; None if there is no start.
+
+        Raises LookUnfinished: the unit has so many claims that a trial would take too long.
+        """
+        pods = entry.unit.pods
+        if not 0 < len(pods) <= MOST_PODS:
             return None
+        if len(pods) > _MOST_CLAIMING and any(pod.request.claims for pod in pods):
+            raise LookUnfinished
         return self._searches.of(entry, order, ahead, now, at_once=at_once)
+
+    def listed(self, search: StartSearch, most: int) -> StartSearch:
+        """The search with up to so many more claims that end; before `found`, all are listed."""
+        return self._searches.listed(search, most)
 
     def found(self, search: StartSearch) -> Plan | None:
         """The plan, by trials of what is there now."""
@@ -160,8 +178,9 @@ class Planner:
             if not is_enough(room, search.kinds):
                 return None
         freed = search.claims.with_rows(ending.rows[:count], at_s)
-        for rows in self._rows(room, search.kinds, freed):
-            gone = [at for at in range(count) if rows[ending.rows[at]]]
+        most_freed = _MOST_FREED_CLAIMS if search.claims.uids else _MOST_FREED
+        for rows in self._rows(room, search.kinds, freed, most_freed):
+            gone = np.flatnonzero(rows[ending.rows[:count]]).tolist()
             claims = search.claims.ended(at_s, rows)
             with self._cluster.trial() as trial:
                 free = partial(_end, trial, [ending.uids[at] for at in gone], claims)
@@ -254,7 +273,7 @@ class Planner:
             yield nodes
 
     def _rows(
-        self, room: Sequence[PerNode], kinds: Sequence[PodKind], freed: Rows
+        self, room: Sequence[PerNode], kinds: Sequence[PodKind], freed: Rows, most_freed: int
     ) -> Iterator[NodeMask]:
         """Rows to free: those with room then for which the fewest pods end; then all of them."""
         size = self._cluster.columns.size
@@ -262,7 +281,7 @@ class Planner:
         ends = np.bincount(freed, minlength=size)[:size]
         found = np.flatnonzero(useful & (ends > 0))
         found = found[np.argsort(ends[found], kind="stable")]
-        found = found[np.cumsum(ends[found]) <= _MOST_FREED]
+        found = found[np.cumsum(ends[found]) <= most_freed]
         most = sum(kind.count for kind in kinds) + _MORE_ROWS
         while True:
             mask = np.zeros(size, dtype=np.bool_)
@@ -304,7 +323,8 @@ class Planner:
         """Those that would make a trial too long; the first ones are played through."""
         found, size = [], 0
         for plan in plans:
-            size += len(plan.places) + sum(len(self._cluster.held_on(node)) for node in plan.on)
+            own = len(plan.places) + sum(len(self._cluster.held_on(node)) for node in plan.on)
+            size += own * (_WEIGHT_OF_CLAIMS if plan.claims and not plan.distant else 1)
             if size > _MOST_BESIDE:
                 found.append(plan)
         return found

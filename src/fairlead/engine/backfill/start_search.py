@@ -15,7 +15,7 @@ from fairlead.cluster.changes import Mark
 from fairlead.cluster.claim_room import device_counts
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.backfill.claim_ends import ClaimEnds
-from fairlead.engine.backfill.ending_claims import NO_CLAIMS, EndingClaims, ending_claims
+from fairlead.engine.backfill.ending_claims import NO_CLAIMS, ClaimListing, EndingClaims
 from fairlead.engine.backfill.ending_pods import EndingPods, Times, lumped
 from fairlead.engine.backfill.ends import Ends
 from fairlead.engine.backfill.freed_rows import is_enough
@@ -62,7 +62,11 @@ class StartSearch:
     #: When the cluster was looked at.
     mark: Mark
     now: float
+    #: Whether the unit may fit now.
+    at_once: bool = False
     claims: EndingClaims = NO_CLAIMS
+    #: How claims are listed that end; None: they are listed, or the unit has no claims.
+    listing: ClaimListing | None = None
     #: When the unit could start within the window, the first time first.
     times: Sequence[float] = ()
 
@@ -105,18 +109,28 @@ class StartSearches:
         """`at_once`: it may fit now."""
         mark, kinds = self._cluster.changes.mark, self._kinds(entry.unit)
         amounts = FreeAmounts(self._cluster, kinds, None)
-        ending = self._ending(entry.unit, amounts, now)
-        claims = self._ending_claims(entry.unit, kinds, now)
-        search = StartSearch(entry, order, ahead, kinds, amounts, ending, mark, now, claims)
-        return replace(search, times=self._times(search, at_once=at_once))
+        ending, pods = self._ending(entry.unit, amounts, now), entry.unit.pods
+        search = StartSearch(entry, order, ahead, kinds, amounts, ending, mark, now, at_once)
+        if not any(pod.request.claims for pod in pods):
+            return replace(search, times=self._times(search))
+        listing = ClaimListing(self._cluster, self._claim_ends, pods, kinds, ending)
+        return replace(search, listing=listing)
 
-    def _times(self, search: StartSearch, *, at_once: bool) -> list[float]:
+    def listed(self, search: StartSearch, most: int) -> StartSearch:
+        """The search when up to so many more claims are listed; with times when all are."""
+        listing, planned = search.listing, evictor_of(search.entry.unit)
+        if listing is None or not listing.go_on(most, search.now, planned):
+            return search
+        found = replace(search, claims=listing.result(), listing=None)
+        return replace(found, times=self._times(found))
+
+    def _times(self, search: StartSearch) -> list[float]:
         now, until_s = search.now, search.now + self._terms.window_s
         more = [plan.end_s for plan in search.ahead if now < plan.end_s <= until_s]
         more += [at_s for at_s in self._reserved.ends(until_s) if at_s > now]
         ends = np.concatenate([search.ending.at_s, search.claims.at_s, more])
         times = lumped(ends, now, self._terms)
-        if at_once:
+        if search.at_once:
             times = np.concatenate([[now], times[times > now]])
         found: list[float] = times[self._first_by_amounts(times, search) :].tolist()
         return found
@@ -152,14 +166,6 @@ class StartSearches:
         for each in devices:
             rows &= each.every >= each.asked
         return PodKind(request, count, rows, devices)
-
-    def _ending_claims(self, unit: Unit, kinds: Sequence[PodKind], now: float) -> EndingClaims:
-        """Of units without claims none: they have no devices of claims."""
-        if not any(pod.request.claims for pod in unit.pods):
-            return NO_CLAIMS
-        until_s, ends = now + self._terms.window_s, self._claim_ends.all(now, evictor_of(unit))
-        found = [(uid, end_s) for uid, end_s in ends if end_s <= until_s]
-        return ending_claims(found, unit.pods, kinds, self._cluster)
 
     def _ending(self, unit: Unit, amounts: FreeAmounts, now: float) -> EndingPods:
         """All that end within the window; those that should have ended are about to."""
