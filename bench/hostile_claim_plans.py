@@ -32,7 +32,7 @@ def planned_claims(size: Size, pods: int, devices: int = 8) -> Iterator[Made]:
     yield from _devices(size)
     yield from _ending_claims(size)
     for gang in range(4):
-        yield from _waiting_gang(f"g{gang}", max(2, size.each * pods // 10_000), devices)
+        yield from _waiting_gang(f"g{gang}", max(1, size.each * pods // 10_000), devices)
     for number in range(size.each // 100):
         yield from _waiting(f"s{number}", 1, run_s=60.0 * (1 + number))
     for number in range(10):

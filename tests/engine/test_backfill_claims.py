@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
 from test_extended_resources import MAPPED, gpu_pod
 
 from claim_objects import GPU_CLASS, a_claim, a_device, a_gpu_device, a_slice, an_allocation
+from fairlead.apps.live.start_forecasts import start_answer
+from fairlead.claims import turn_limit
 from fairlead.engine.reasons import WAITING_FOR_PLANNED_START
 from fairlead.model.backfill import FILLER, BackfillMode
 from fairlead.model.claims import DeviceNeed, DeviceRequest
@@ -220,3 +223,31 @@ def test_a_filler_gets_no_planned_devices_where_no_pod_is_evicted_for_devices() 
     assert not world.runs("filler")
     world.run_until(10)
     assert world.start_of("head") == 10
+
+
+def test_the_start_is_told_with_the_pods_that_it_waits_for() -> None:
+    world = with_head()
+    told = start_answer(world.engine, world.pods["head"], now=world.now)["start"]
+    assert told["expected"] == "1970-01-01T00:00:10Z"
+    assert told["nodes"] == ["n0"]
+    assert len(told["waitsFor"]) == 6
+
+
+def test_a_search_for_devices_that_is_given_up_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The unit has no plan then, and holds nothing."""
+    monkeypatch.setattr(turn_limit, "_STEPS", 3)
+    world = with_head()
+    assert world.planned_s("head", 1) is None
+    told = start_answer(world.engine, world.pods["head"], now=world.now)
+    assert "takes too long" in told["start"]["message"]
+    world.submit(*a_claiming_job("long", 1, 11))
+    assert world.runs("long")
+
+
+def test_a_gang_of_too_many_claims_has_no_plan_and_is_told() -> None:
+    world = ClaimWorld(*nodes_with(*(8 for _ in range(17))))
+    world.submit(*a_claiming_job("r", 1, 10, count=8))
+    world.submit(*a_claiming_job("head", 136, 5))
+    assert world.planned_s("head", 136) is None
+    told = start_answer(world.engine, world.pods["head-0"], now=world.now)
+    assert "takes too long" in told["start"]["message"]
