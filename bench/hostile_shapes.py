@@ -32,6 +32,7 @@ from hostile_cluster import (
     node_seen,
     seen,
 )
+from hostile_evictions import EVICTION_ENGINES, EVICTION_SHAPES
 from hostile_gangs import GANG_ENGINES, GANG_SHAPES
 from hostile_objects import ENGINES, OBJECT_SHAPES
 from hostile_volumes import VOLUME_SHAPES
@@ -455,10 +456,11 @@ SHAPES: dict[str, Shape] = {
     **OBJECT_SHAPES,
     **GANG_SHAPES,
     **PLAN_SHAPES,
+    **EVICTION_SHAPES,
 }
 
 
 def a_cluster_for(name: str, size: Size) -> Engine:
     """The full cluster that a shape is shown to."""
-    make = (ENGINES | GANG_ENGINES | PLAN_ENGINES).get(name)
+    make = (ENGINES | GANG_ENGINES | PLAN_ENGINES | EVICTION_ENGINES).get(name)
     return a_full_cluster(size, make() if make else None)

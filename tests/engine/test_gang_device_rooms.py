@@ -9,12 +9,14 @@ from test_device_rooms import an_engine, freed, gone, run, said, show, victims
 from builders import decide, see
 from claim_objects import a_claim, a_claim_user, a_claiming_pod, an_allocation
 from fairlead.apps.explain.device_evictions import devices_answer
-from fairlead.engine import gang_rooms
+from fairlead.engine import gang_flights, gang_rooms, gang_trials
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import EvictionEnded
 from fairlead.engine.instructions import Evict, Instruction, Prepare
 from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.pods import Pod
+from fairlead.placement import making_room
+from fairlead.placement.room_rows import RoomRows
 
 KEY = "fairlead/default/g"
 
@@ -158,3 +160,62 @@ def test_gangs_that_are_too_large_evict_nothing_and_say_so(monkeypatch: pytest.M
     made = ask(engine, 2)
     assert victims(made) == []
     assert "pods with resource claims evict no others" in said(made)
+
+
+def test_a_search_goes_on_with_what_it_found_though_something_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a busy cluster something always changes between two attempts."""
+    monkeypatch.setattr(making_room, "_WORK_WITH_DEVICES", 0)
+    packed: list[RoomRows] = []
+    pack = RoomRows.pack
+    monkeypatch.setattr(
+        RoomRows, "pack", lambda self, *args: [packed.append(self), pack(self, *args)][1]
+    )
+    engine, pods = full("n1", "n2", "n3")
+    made = ask(engine, 2, devices=2)
+    assert victims(made) == []
+    assert "goes on in its next attempt" in said(made)
+    free = next(pod for pod in pods if pod.node == "n3")
+    gone(engine, free, now=1.0)
+    assert len(victims(decide(engine, now=20.0))) == 4
+    assert len(packed) == 1
+
+
+def test_what_a_search_found_is_not_used_if_a_pod_may_not_go_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(making_room, "_WORK_WITH_DEVICES", 0)
+    engine, pods = full("n1", "n2", "n3")
+    assert victims(ask(engine, 2, devices=2)) == []
+    for pod in pods[:2]:
+        see(engine, replace(pod, priority=20))
+    found: list[str] = []
+    for at in range(1, 5):
+        found += victims(decide(engine, now=20.0 * at))
+    assert found == ["n2-0", "n2-1", "n3-0", "n3-1"]
+
+
+def test_a_gang_whose_trial_takes_too_long_evicts_nothing_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gang_trials, "_MOST_WORK", 0)
+    monkeypatch.setattr(gang_flights, "SLICE_WORK", 0)
+    engine, _ = full("n1", "n2")
+    made = ask(engine, 2, devices=2)
+    assert victims(made) == []
+    assert making_room.TOO_LONG in said(made)
+
+
+def test_a_gang_whose_claims_take_long_is_placed_over_several_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gang_trials, "_MOST_WORK", 0)
+    monkeypatch.setattr(gang_flights, "SLICE_WORK", 0)
+    engine = an_engine("n1", "n2", "n3")
+    see(engine, *members(engine, 3, devices=2))
+    turns, made = 0, []
+    while (attempt := engine.decide(now=0.0)) is not None:
+        turns, made = turns + 1, [*made, *attempt.instructions]
+    assert sorted(prepared(made)) == ["m0", "m1", "m2"]
+    assert turns >= 4

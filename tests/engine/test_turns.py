@@ -36,6 +36,7 @@ from fairlead.placement.place import Placement
 from fairlead.plugins import rule_expressions
 from fairlead.queue import long_waits, queue
 from hostile_cluster import Later, Made, Size, a_full_cluster, a_pod, encoded
+from hostile_evictions import EVICTION_SHAPES
 from hostile_shapes import SHAPES, a_cluster_for
 from pods import HOST, Body
 from turn_costs import Counted, counting, counting_lines
@@ -183,9 +184,25 @@ def hostile_pod() -> Body:
     return a_pod("h", gpus=8, priority=10, affinity={"podAntiAffinity": {required: terms}})
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", [name for name in SHAPES if name not in EVICTION_SHAPES])
 def test_no_object_holds_the_loop(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_growth(name, partial(longest, name), monkeypatch)
+
+
+@pytest.mark.parametrize("name", EVICTION_SHAPES)
+def test_no_gang_with_claims_holds_the_loop(name: str) -> None:
+    """As large as it may be, on as few nodes as it needs: what it costs is not for the nodes."""
+    size, now, most = Size(150, 0), 1.0, (0, 0, 0)
+    engine = a_cluster_for(name, size)
+    for made in EVICTION_SHAPES[name](size, part=1):
+        now += made.seconds if isinstance(made, Later) else 0.0
+        if not isinstance(made, Later):
+            engine.handle(made(), now=now)
+        while engine.queue.has_active() or engine.wake_at_s() == 0.0:
+            most = max_of([most, turn(engine, None, now, counting_lines)])
+    print(f"{name}: lines {most[0]}, work {most[1]}")
+    assert most[0] <= MOST_LINES
+    assert most[1] <= MOST_WORK
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])

@@ -68,6 +68,10 @@ class ClaimBlocks:
         #: Whether devices of nodes with slices are surely of different GPUs.
         self._distinct: dict[str, bool] = {}
 
+    @property
+    def in_trial(self) -> bool:
+        return self._cluster.in_trial
+
     def changed(self, node: str) -> None:
         """Slices for the node came, changed or went."""
         self._kept -= _weight(self._devices.pop(node, None))
@@ -123,11 +127,11 @@ class ClaimBlocks:
 
     def has_others(self, node: str) -> bool:
         """Whether something other than a claim has a GPU that is published as a device."""
-        others = self.others(node)
-        if not others:
-            return False
         uuids = self.devices(node).by_uuid
-        return bool(uuids) if "" in others else not others.isdisjoint(uuids)
+        if not uuids:
+            return False
+        others = self.others(node)
+        return "" in others or not others.isdisjoint(uuids)
 
     def others(self, node: str) -> set[str]:
         """UUIDs of GPUs that something other than a claim has; "": it is not known which."""

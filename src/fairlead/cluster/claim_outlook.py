@@ -15,6 +15,7 @@ from fairlead.cluster.claim_search import (
     CANNOT,
     FITS,
     LEFTOVER,
+    TIMED_OUT,
     UNFIT,
     NodeSearch,
     early,
@@ -204,13 +205,14 @@ def failure(uses: tuple[ClaimUse, ...], node: Nodes) -> str:
     (there,) = node.objects()
     if claims is None or there is None:
         return ""
-    try:
-        node.claims.allocate(there, unallocated(claims, node.claims))
-    except AllocationError as error:
-        return str(error)
-    except InvalidPools:
-        pass
-    # Elsewhere it took so long that this node was not asked.
+    # There, or elsewhere so that this node was not asked:
+    if told(node.claims.settled(uses), node)[0] != TIMED_OUT:
+        try:
+            node.claims.allocate(there, unallocated(claims, node.claims))
+        except AllocationError as error:
+            return str(error)
+        except InvalidPools:
+            pass
     return f"node {there.name}: timed out trying to allocate devices"
 
 

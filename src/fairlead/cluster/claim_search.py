@@ -22,13 +22,15 @@ NO, YES = 1, 2
 #: Alternatives of a request, at most.
 MOST_ALTERNATIVES = 8
 #: What is found for a node.
-FITS, CANNOT, INVALID, AWAY, FAILED, LEFTOVER, UNFIT = range(7)
+FITS, CANNOT, INVALID, AWAY, FAILED, LEFTOVER, UNFIT, TIMED_OUT = range(8)
 #: So many nodes are asked at once that one pass over all devices is worth it.
 _MANY = 16
 #: Steps on each node that count for nothing, and steps beyond them, on all nodes together: after
 #: that the search is given up. Some tenths of a second.
 _FEW_STEPS = 100
 _MOST_STEPS = 40_000
+#: The same in a trial, which is one turn and tries many pods.
+_MOST_STEPS_IN_TRIAL = 10_000
 #: After so many turns it is given up as well: kube-scheduler does after ten seconds.
 _MOST_TURNS = 100
 #: What asking a node costs besides, in steps.
@@ -54,7 +56,7 @@ class NodeSearch:
         changes, look = self._state.changes, None if in_trial else self._kept.begun
         if look is None:
             done = np.zeros(self._nodes.all_rows, dtype=np.bool_)
-            look = BegunLook(done, changes.mark, _MOST_TURNS, _MOST_STEPS)
+            look = BegunLook(done, changes.mark, _MOST_TURNS, self._most_steps)
         else:
             look.follow(changes)
         if in_trial:  # a look at what is there goes on later, and follows what has changed
@@ -66,11 +68,16 @@ class NodeSearch:
             look.turns -= 1
             self._kept.begun = look
             raise
-        look.turns, look.steps = _MOST_TURNS, _MOST_STEPS  # of the next look at changed nodes
+        # Of the next look at changed nodes:
+        look.turns, look.steps = _MOST_TURNS, self._most_steps
         if in_part:
             self._kept.begun = look
         elif self._nodes.whole:
             self._kept.begun = None
+
+    @property
+    def _most_steps(self) -> int:
+        return _MOST_STEPS_IN_TRIAL if self._state.blocks.in_trial else _MOST_STEPS
 
     def _look(self, look: BegunLook) -> None:
         self._state.settle_taints()
@@ -124,7 +131,7 @@ class NodeSearch:
             if node is None:
                 self._kept.codes[row] = FITS
             elif look.steps <= 0:
-                self._kept.codes[row] = FAILED
+                self._kept.codes[row] = TIMED_OUT
             else:
                 self._ask(node, row, look)
 
@@ -155,6 +162,8 @@ class NodeSearch:
             found = self._state.allocate(node, self._claims)
         except InvalidPools:
             return INVALID
+        except SearchLimit:
+            return TIMED_OUT
         except AllocationError:
             return FAILED
         if found is None:

@@ -211,6 +211,9 @@ class GangAttempts:
             return Attempt(gang, Outcome.UNFINISHED, ())
         if wait is not None:
             return self.refusals.hold_back(entry, gang, wait, now)
+        if self._limit is None and filling.cut_short:
+            self._filling = GangFlight(entry), Filling.of(gang, ordered(gang)), None
+            return Attempt(gang, Outcome.UNFINISHED, ())
         if self._limit is not None and filling.delays:
             return self.refusals.hold_back(entry, gang, self._limit.refusal, now)
         if not filling.succeeded:

@@ -39,6 +39,10 @@ def _needed(gang: Gang, pods: int) -> int:
     return gang.needed if gang.needed < pods else 0
 
 
+#: Not all was looked at yet.
+GOES_ON = "The search for pods to evict for it goes on in its next attempt."
+
+
 def no_room_message(why: str) -> str:
     return f"Evicting the pods that it may evict does not help: {why}."
 

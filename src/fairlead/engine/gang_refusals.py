@@ -10,6 +10,7 @@ from fairlead.cluster.trial import Trial
 from fairlead.engine import gang_flights
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.gang_messages import (
+    GOES_ON,
     awaiting_message,
     delay_message,
     no_room_message,
@@ -115,7 +116,8 @@ class GangRefusals:
         if now < (evicts_s := evicts_from_s(entry, gang)):
             self._search.patience.wake_at(gang.key, evicts_s)
         if found.plan is None:
-            said = f"{message} {no_room_message(found.why)}" if found.why else message
+            more = no_room_message(found.why) if found.why else found.cut_short and GOES_ON
+            said = f"{message} {more}" if more else message
             attempt = self.park(entry, reason, said, woken_by, now, outcome)
             if found.cut_short:
                 self._queue.postpone(entry, "ScheduleAttemptFailure")

@@ -37,7 +37,7 @@ from fairlead.placement.disruption_units import (
     victims_by_node,
 )
 from fairlead.placement.gang_part import has_many_parts, has_topology
-from fairlead.placement.making_room import RoomOutcome, RoomSearch
+from fairlead.placement.making_room import RoomOutcome, RoomSearch, TrialTooLong, counted_work
 from fairlead.placement.place import Placement
 from fairlead.placement.room_rows import FreeAmounts, PodKind, fitting_pods
 from fairlead.placement.topology_solver import limits_of
@@ -57,6 +57,9 @@ MOST_REQUESTS = 64
 
 #: The same for gangs with claims: devices are searched for each of their pods.
 MOST_CLAIMING = 100
+
+#: Where sums over all pods took so much work, a search for devices begins in the next attempt.
+_MOST_SUMMED = 20_000
 
 NEVER = "the preemptionPolicy of a pod is Never"
 GROUP_NEVER = "the preemptionPolicy of its group is Never"
@@ -109,11 +112,14 @@ class GangRooms:
         self, gang: Gang, fill: FillGang, waited_s: float, now: float
     ) -> RoomOutcome[Filling]:
         """Which units could go so that the gang has what it needs. Nothing changes."""
+        before = self._cluster.work.spent
         reclaim = self._reclaim(gang)
         if not gang.needed or (reclaim is None and not self._has_lower(gang)):
             return RoomOutcome(None)
         if why := self._ineligible(gang, now) or self._without_victims(reclaim):
             return RoomOutcome(None, why)
+        if self._cluster.work.spent - before > _MOST_SUMMED and self.evicts_for_devices(gang):
+            return RoomOutcome(None, cut_short=True)
 
         def search() -> RoomSearch[Filling]:
             return self._search(
@@ -145,7 +151,8 @@ class GangRooms:
             return RoomOutcome(None, why)
 
         def place(_: Trial) -> Placed | None:
-            return placement.find(pod)
+            with counted_work(self._cluster):
+                return placement.find(pod)
 
         def search() -> RoomSearch[Placed]:
             kind = PodKind(placement.request(pod), 1, placement.reachable(pod))
@@ -160,7 +167,7 @@ class GangRooms:
         before = self._cluster.work.spent
         try:
             state = self.state()
-            search = self._unfinished.take(key, state, now) or begin()
+            search = self._unfinished.take(key, state, now, begin)
             with self._cluster.trial() as trial:
                 found = search.search(trial)
         except PluginFault as error:
@@ -438,4 +445,6 @@ def _preemptor(unit: Unit) -> Pod:
 
 
 def _succeeded(filling: Filling) -> Filling | None:
+    if filling.cut_short:
+        raise TrialTooLong
     return filling if filling.succeeded else None

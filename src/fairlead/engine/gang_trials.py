@@ -36,8 +36,10 @@ _MOST_LOOKS = 8
 #: What one attempt may cost (see `Work.spent`) before no more orders, groups or domains are tried.
 _MOST_WORK = 100_000
 _ANY_WORK = 1 << 62
-#: What it costs to find parts of GPUs for a member.
+#: What it costs to find parts of GPUs for a member; devices for its claims; a step of that search.
 _PART_WORK = 150
+_CLAIM_WORK = 800
+_STEP_WORK = 3
 
 #: A request, and which mask of rows it is limited to.
 Kind = tuple[PodRequest, int]
@@ -94,6 +96,8 @@ class Filling:
     succeeded: bool = False
     #: Whether it would fit, but would delay a planned start.
     delays: bool = False
+    #: Whether it took too long: members are left that were not looked at.
+    cut_short: bool = False
     #: Why no plan under topology rules worked out, and what could change that.
     topology: TopologyRefusal | None = None
     awaits: Aspect = NOTHING
@@ -276,6 +280,19 @@ class GangTrials:
         return hash((id(within), pod.uid))
 
     def _place(self, placement: Placement, pod: Pod, within: NodeMask | None) -> Placed | Refused:
+        """What is looked at for its claims counts as work."""
+        if not pod.request.claims:
+            return self._extended(placement, pod, within)
+        before = self._cluster.claims.work
+        try:
+            return self._extended(placement, pod, within)
+        finally:
+            steps = self._cluster.claims.work - before
+            self._cluster.work.terms += _CLAIM_WORK + _STEP_WORK * steps
+
+    def _extended(
+        self, placement: Placement, pod: Pod, within: NodeMask | None
+    ) -> Placed | Refused:
         """With what HTTP extenders say about the member."""
         if (members := self._cluster.extended_members) is None:
             return placement.place(pod, within, evicts=False)
@@ -318,9 +335,13 @@ class GangTrials:
         if (found := self._on_one_model(trial, gang, order)) is not None:
             return found
         nearest = Filling.of(gang, ())
+        work = _MOST_WORK if any(pod.request.claims for pod in order) else _ANY_WORK
         for _ in range(1 + _MORE_ORDERS):
             filling = Filling.of(gang, order)
-            self.fill(trial, filling, len(order))
+            filling.cut_short = not self.fill(trial, filling, len(order), work)
+            if filling.cut_short:
+                trial.rollback(start)
+                return filling
             changed = _changed(order, filling)
             if filling.satisfied and changed is order:
                 filling.succeeded = True

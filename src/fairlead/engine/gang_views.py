@@ -21,10 +21,11 @@ MOST_REQUESTS = 2000
 #: What making views may cost in one turn (see `Work.spent`).
 WORK = 30_000
 #: To place a member costs as much as so many goals for it; more by topology rules, or if it has
-#: parts of GPUs.
+#: parts of GPUs or claims.
 _PER_POD = 5
 _PER_RULE = 10
 _PER_PART = 5
+_PER_CLAIM = 50
 
 
 class GangViews:
@@ -84,9 +85,11 @@ class GangViews:
         return requests > self._placements[gang.pod.scheduler].views_kept // 2
 
     def is_costly(self, gang: Gang) -> bool:
-        """Whether goals or parts of GPUs make it as costly as a large one."""
+        """Whether goals, parts of GPUs or claims make it as costly as a large one."""
         goals = self._placements[gang.pod.scheduler].profile.goals
         parts = sum(pod.request.gpu_request is not None for pod in gang.pods)
+        claims = sum(bool(pod.request.claims) for pod in gang.pods)
         each = _PER_POD + (len(goals.all) if goals else 0)
-        each += _PER_RULE if has_topology(gang.spec) and (goals or parts) else 0
-        return len(gang.pods) * each + parts * _PER_PART > _PER_POD * gang_flights.SLICE
+        each += _PER_RULE if has_topology(gang.spec) and (goals or parts or claims) else 0
+        more = parts * _PER_PART + claims * _PER_CLAIM
+        return len(gang.pods) * each + more > _PER_POD * gang_flights.SLICE

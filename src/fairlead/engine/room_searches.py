@@ -1,6 +1,6 @@
 """Searches for units to evict: what they may cost over time, and those that are not finished."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, Generic, Protocol, TypeVar
 
 from fairlead.cluster.trial import Trial
@@ -33,6 +33,10 @@ class Search(Protocol[P]):
     @property
     def may_go_on(self) -> bool: ...
 
+    def follow(self, before: Any) -> None:
+        """What a search for the same unit had found when something changed is tried first."""
+        ...
+
 
 class SearchPace:
     """Limits what searches cost over time, however many gangs ask for them."""
@@ -51,7 +55,10 @@ class SearchPace:
 
 
 class UnfinishedSearches:
-    """Searches that were cut short go on where they stopped, if nothing has changed meanwhile."""
+    """Searches that were cut short go on where they stopped, if nothing has changed meanwhile.
+
+    Otherwise a new one begins with what they had found: in a busy cluster something always changes.
+    """
 
     def __init__(self) -> None:
         #: By unit: the search, the state that it began in, and until when it may go on.
@@ -62,9 +69,16 @@ class UnfinishedSearches:
             del self._kept[next(iter(self._kept))]
         self._kept[key] = search, state, now + _UNFINISHED_S
 
-    def take(self, key: str, state: Hashable, now: float) -> Search[Any] | None:
-        search, begun_in, until_s = self._kept.pop(key, (None, None, 0.0))
-        return search if begun_in == state and now < until_s else None
+    def take(
+        self, key: str, state: Hashable, now: float, begin: Callable[[], Search[P]]
+    ) -> Search[P]:
+        kept, begun_in, until_s = self._kept.pop(key, (None, None, 0.0))
+        if kept is not None and begun_in == state and now < until_s:
+            return kept
+        search = begin()
+        if kept is not None and now < until_s:
+            search.follow(kept)
+        return search
 
 
 class UselessSearches(Generic[P]):

@@ -56,6 +56,9 @@ class DeviceRoomSearch:
         """Not if units were left out that may come back without a change of anything else."""
         return not self._units.left_out
 
+    def follow(self, before: "DeviceRoomSearch") -> None:
+        """Each node is a search of its own: nothing is known of it after a change."""
+
     def search(self, trial: Trial) -> RoomOutcome[PlannedDevices]:
         """The trial is left as it was."""
         best, no_better, end = None, 0, self._cluster.work.spent + _MOST_WORK

@@ -20,6 +20,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.cluster.topology_levels import LevelCodes
 from fairlead.cluster.trial import Trial
+from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Pod
 from fairlead.placement.disruption_units import NO_COST, Cost, DisruptionUnit, DisruptionUnits
 from fairlead.placement.room_rows import FreeAmounts, PodKind, RoomLeft, RoomRows, fitting_pods
@@ -36,8 +37,21 @@ _ROWS_PER_POD = 4
 _MOST_REGIONS = 8
 #: What a step of the search for devices costs, in the same unit as the work.
 _STEP = 10
-#: Pods that are evicted in one trial.
+#: Pods that are evicted in one trial; and where their claims are freed, too.
 _MOST_EVICTED = 2000
+_MOST_FREED = 1000
+#: Where devices are searched for each pod of a trial, the search stops before the next trial when
+#: so much is done, and goes on in its next part.
+_WORK_WITH_DEVICES = 30_000
+#: Parts of a search, after which units that could come back are evicted all the same.
+_MOST_PARTS = 4
+
+
+TOO_LONG = "to search devices for its pods takes too long"
+
+
+class TrialTooLong(FairleadError):
+    """Whether the pods would fit is not known: it takes too long to find out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +76,7 @@ class RoomOutcome(Generic[P]):
 
 
 class RoomSearch(Generic[P]):
-    """One search. `place` puts the pods into the trial; None: they do not fit."""
+    """One search. `place` puts the pods into the trial, and counts its work; None: no room."""
 
     def __init__(
         self,
@@ -85,36 +99,79 @@ class RoomSearch(Generic[P]):
         self._place = place
         self._frees_for = frees_for
         self._amounts = FreeAmounts(cluster, kinds, reserved, frees_for)
+        self._most = _MOST_WORK if frees_for is None else _WORK_WITH_DEVICES
+        self._most_evicted = _MOST_EVICTED if frees_for is None else _MOST_FREED
         present = cluster.nodes.present()
         self._domains = np.where(present, 0 if domains is None else domains, -1)
         self._start = cluster.work.spent
         self._barren: set[int] = set()
+        #: The rest of the search, and why it found nothing.
+        self._course: Iterator[RoomPlan[P] | None] | None = None
+        self._why = ""
+        self._took_long = False
+        self._parts = 0
+        #: Units that are enough by amounts, or by a trial.
+        self._known: Sequence[DisruptionUnit] = ()
 
     def search(self, trial: Trial) -> RoomOutcome[P]:
         """The trial is left as it was.
 
-        One that was cut short goes on if it is called again while nothing has changed: rows that
-        were of no use are not looked at again, and units that were weighed are known.
+        One that was cut short goes on where it stopped if it is called again while nothing has
+        changed.
         """
-        self._start = self._cluster.work.spent
+        self._start, self._trial = self._cluster.work.spent, trial
+        self._parts += 1
+        self._course = self._course or self._steps()
+        for plan in self._course:
+            if plan is not None:
+                return RoomOutcome(plan)
+            if self._is_over:
+                return RoomOutcome(None, cut_short=True)
+        self._course = None
+        cut_short, why = self._units.left_out, TOO_LONG if self._took_long else self._why
+        return RoomOutcome(None, "" if cut_short else why, cut_short)
+
+    def follow(self, before: "RoomSearch[P]") -> None:
+        """Something changed while another search went on: what it had found is tried first."""
+        self._parts, self._known = before._parts, before._known
+
+    def _steps(self) -> Iterator[RoomPlan[P] | None]:
+        """The plan, if there is one; None wherever the search may stop and go on later."""
+        if known := self._still_there():
+            yield from self._tried(known, self._domains == 0)
         levels = [self._amounts.with_evicted(table) for table in self._units.rule.levels()]
         room = [self._room(levels[-1], at) for at in range(len(self._kinds))]
         sums = [self._by_domain(each) for each in room]
         enough = reduce(np.logical_and, map(_is_enough, sums, self._kinds))
         if not enough.any():
-            return RoomOutcome(None, self._too_little(sums))
+            self._why = self._too_little(sums)
+            return
         reachable = reduce(np.logical_or, [each > 0 for each in room])
         for rows, chosen in self._packed(np.flatnonzero(enough), reachable, self._ranks(levels)):
+            if self._frees_for is not None:
+                self._known = tuple(chosen)
+                yield None
             mask = self._domains == self._domains[rows[0]]
-            plan = self._tried(trial, chosen, mask) or self._cleared(trial, rows, mask)
-            if plan is not None or self._is_spent:
-                break
-        else:
-            plan = None
-        if plan is not None:
-            return RoomOutcome(plan)
-        cut_short = self._is_spent or self._units.left_out
-        return RoomOutcome(None, "" if cut_short else "no set of them is enough", cut_short)
+            yield from self._tried(chosen, mask)
+            yield from self._cleared(rows, mask)
+        self._why = "no set of them is enough"
+
+    def _still_there(self) -> Sequence[DisruptionUnit]:
+        """Units that were found before something changed, if all of them may go now."""
+        if self._domains.max(initial=-1) > 0:
+            return ()
+        rule, row_of = self._units.rule, self._cluster.row_of
+        found: list[DisruptionUnit] = []
+        for before in self._known:
+            row = row_of.get(before.held[0].node)
+            units = () if row is None else self._units.on(row)
+            unit = next((each for each in units if each.key == before.key), None)
+            if unit is not None and rule.allows(unit):
+                rule.take(unit, +1)
+                found.append(unit)
+        for unit in found:
+            rule.take(unit, -1)
+        return found if len(found) == len(self._known) else ()
 
     @property
     def may_go_on(self) -> bool:
@@ -124,6 +181,11 @@ class RoomSearch(Generic[P]):
     @property
     def _is_spent(self) -> bool:
         return self._cluster.work.spent - self._start > _MOST_WORK
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether the next trial belongs to the next part."""
+        return self._cluster.work.spent - self._start > self._most
 
     # -- by amounts --------------------------------------------------------------------------
 
@@ -197,7 +259,7 @@ class RoomSearch(Generic[P]):
                 self._units,
                 self._amounts,
                 work_until=self._start + _MOST_WORK,
-                most=_MOST_EVICTED,
+                most=self._most_evicted,
                 barren=self._barren,
             )
             is_enough = packing.pack(self._kinds, rows[:most])
@@ -211,33 +273,36 @@ class RoomSearch(Generic[P]):
     # -- in the trial ------------------------------------------------------------------------
 
     def _tried(
-        self, trial: Trial, units: Sequence[DisruptionUnit], mask: NodeMask
-    ) -> RoomPlan[P] | None:
-        placed = self._placed(trial, units)
-        return None if placed is None else self._filled_back(trial, units, placed, mask)
+        self, units: Sequence[DisruptionUnit], mask: NodeMask
+    ) -> Iterator[RoomPlan[P] | None]:
+        placed = self._placed(units)
+        if placed is None:
+            yield None
+        else:
+            yield from self._filled_back(units, placed, mask)
 
-    def _placed(self, trial: Trial, units: Sequence[DisruptionUnit]) -> P | None:
-        start = trial.checkpoint()
-        with counted_work(self._cluster):
-            evict_units(trial, units, self._cluster, self._frees_for)
-            placed = self._place(trial)
-            trial.rollback(start)
-        return placed
+    def _placed(self, units: Sequence[DisruptionUnit]) -> P | None:
+        start = self._trial.checkpoint()
+        evict_units(self._trial, units, self._cluster, self._frees_for)
+        try:
+            return self._place(self._trial)
+        except TrialTooLong:
+            self._took_long = True
+            return None
+        finally:
+            self._trial.rollback(start)
 
-    def _cleared(self, trial: Trial, rows: Rows, mask: NodeMask) -> RoomPlan[P] | None:
+    def _cleared(self, rows: Rows, mask: NodeMask) -> Iterator[RoomPlan[P] | None]:
         """By all units that may go on more and more rows."""
         count = max(1, sum(kind.count for kind in self._kinds))
-        while not self._is_spent:
+        while True:
             units = self._all_on(rows[:count])
-            if sum(len(unit.held) for unit in units) > _MOST_EVICTED:
-                return None
-            placed = self._placed(trial, units)
-            if placed is not None:
-                return self._filled_back(trial, units, placed, mask)
+            if sum(len(unit.held) for unit in units) > self._most_evicted:
+                return
+            yield from self._tried(units, mask)
             if count >= len(rows):
-                return None
+                return
             count *= 2
-        return None
 
     def _all_on(self, rows: Rows) -> Sequence[DisruptionUnit]:
         rule = self._units.rule
@@ -253,25 +318,32 @@ class RoomSearch(Generic[P]):
         return [u for u in found.values() if u.key == u.gang or u.gang not in whole]
 
     def _filled_back(
-        self, trial: Trial, units: Sequence[DisruptionUnit], placed: P, mask: NodeMask
-    ) -> RoomPlan[P]:
-        """Units come back while the pods still fit, the costliest first."""
+        self, units: Sequence[DisruptionUnit], placed: P, mask: NodeMask
+    ) -> Iterator[RoomPlan[P] | None]:
+        """Units come back while the pods still fit, the costliest first; then there is a plan."""
         gone = {unit.key: unit for unit in units}
         left = RoomLeft(self._cluster, self._amounts, self._kinds, mask)
         left.evict(units)
         is_known = not self._share_claims(units)
         for unit in sorted(units, key=_cost, reverse=True):
-            if unit.is_leaving or self._is_spent:
+            if unit.is_leaving or self._takes_what_it_has:
                 break
             self._cluster.work.pods += len(unit.held)
             if is_known and not left.may_return(unit):
                 continue
-            again = self._placed(trial, [each for each in gone.values() if each is not unit])
+            self._known = tuple(gone.values())
+            yield None
+            again = self._placed([each for each in gone.values() if each is not unit])
             if again is not None:
                 del gone[unit.key]
                 left.give_back(unit)
                 placed = again
-        return RoomPlan(tuple(gone.values()), placed)
+        yield RoomPlan(tuple(gone.values()), placed)
+
+    @property
+    def _takes_what_it_has(self) -> bool:
+        """Whether units that could come back are evicted all the same."""
+        return self._is_over and (self._frees_for is None or self._parts >= _MOST_PARTS)
 
     def _share_claims(self, units: Iterable[DisruptionUnit]) -> bool:
         """Whether claims are free only if several pods go: what one of them frees is not known."""

@@ -10,7 +10,16 @@ from fairlead.cluster import claim_outlook
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.claim_answers import READS
-from fairlead.cluster.claim_search import AWAY, CANNOT, FAILED, FITS, INVALID, LEFTOVER, UNFIT
+from fairlead.cluster.claim_search import (
+    AWAY,
+    CANNOT,
+    FAILED,
+    FITS,
+    INVALID,
+    LEFTOVER,
+    TIMED_OUT,
+    UNFIT,
+)
 from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.claims import ResourceClaim
@@ -70,7 +79,8 @@ class DynamicResources:
         return "; ".join(claim_details(request.claims, node))
 
     def failing(self, request: PodRequest, nodes: Nodes) -> NodeMask:
-        failed: NodeMask = claim_outlook.told(request.claims, nodes) == FAILED
+        told = claim_outlook.told(request.claims, nodes)
+        failed: NodeMask = (told == FAILED) | (told == TIMED_OUT)
         return failed
 
     def failure(self, request: PodRequest, node: Nodes) -> str:
