@@ -35,6 +35,7 @@ from hostile_cluster import (
 from hostile_evictions import EVICTION_ENGINES, EVICTION_SHAPES
 from hostile_gangs import GANG_ENGINES, GANG_SHAPES
 from hostile_objects import ENGINES, OBJECT_SHAPES
+from hostile_sources import SOURCE_ENGINES, SOURCE_SHAPES
 from hostile_volumes import VOLUME_SHAPES
 from hostile_waiting import WAITING_SHAPES
 from pods import HOST, ZONE, Body
@@ -457,10 +458,12 @@ SHAPES: dict[str, Shape] = {
     **GANG_SHAPES,
     **PLAN_SHAPES,
     **EVICTION_SHAPES,
+    **SOURCE_SHAPES,
 }
 
 
 def a_cluster_for(name: str, size: Size) -> Engine:
     """The full cluster that a shape is shown to."""
-    make = (ENGINES | GANG_ENGINES | PLAN_ENGINES | EVICTION_ENGINES).get(name)
+    every = ENGINES | GANG_ENGINES | PLAN_ENGINES | EVICTION_ENGINES | SOURCE_ENGINES
+    make = every.get(name)
     return a_full_cluster(size, make() if make else None)

@@ -117,11 +117,11 @@ async def test_an_impossible_price_leaves_its_node_neutral_and_says_so(bad: str,
         assert world.problem == ""
 
 
-def test_a_corrected_price_of_a_sheet_that_does_not_age_is_used_after_a_while() -> None:
+async def test_a_corrected_price_of_a_sheet_that_does_not_age_is_used_after_a_while() -> None:
     check, rule = FigureCheck(math.inf), FigureRule(((NAME, "a"),), 0.0)
-    check.used([(rule, "0.003")], 0.0)
-    assert check.used([(rule, "3.9")], 60.0)[1] == {"jump": 1}
-    (used,), rejected = check.used([(rule, "3.9")], 660.0)
+    await check.used([(rule, "0.003")], 0.0)
+    assert (await check.used([(rule, "3.9")], 60.0))[1] == {"jump": 1}
+    (used,), rejected = await check.used([(rule, "3.9")], 660.0)
     assert (used.figure, not rejected) == (3.9, True)
 
 

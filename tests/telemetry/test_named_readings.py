@@ -2,7 +2,9 @@
 
 import asyncio
 import math
+from collections.abc import Awaitable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +17,13 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.named_readings import put_named_reading
 from fairlead.engine.events import Event, ReadingSeen
 from fairlead.model.errors import ConfigError
+from fairlead.model.node_figures import NAME, FigureRule
+from fairlead.telemetry.figures import checking
+from fairlead.telemetry.figures.figure_sources import FigureSource
 from fairlead.testing.builders import a_gpu_node
 from test_figure_sources import by_node, prometheus, vector
+from test_figure_sources import plans as figure_plans
+from turn_costs import counting
 
 
 class World:
@@ -196,3 +203,73 @@ def test_a_rule_that_refuses_nodes_without_a_value_is_warned_about() -> None:
     config = configs.parse(text)
     (found,) = reading_warnings(config.rules, config.readings)
     assert found.key == "rules.r"
+
+
+# -- answers that cost as much as they can ---------------------------------------------------------
+
+
+def an_answer(samples: int, labels: str = '"node":"n{at}"') -> bytes:
+    """The smallest samples that there can be."""
+    said = ",".join(
+        f'{{"metric":{{{labels.format(at=at)}}},"value":[0,"1"]}}' for at in range(samples)
+    )
+    return f'{{"status":"success","data":{{"resultType":"vector","result":[{said}]}}}}'.encode()
+
+
+async def turns_of(doing: Awaitable[object]) -> int:
+    """How often others got their turn meanwhile."""
+    turns, task = 0, asyncio.ensure_future(doing)
+    while not task.done():
+        turns += 1
+        await asyncio.sleep(0)
+    task.result()
+    return turns
+
+
+def answering(source: Any, answer: bytes) -> None:
+    async def said(_: str) -> bytes:
+        return answer
+
+    source._server.answer = said
+
+
+async def test_many_small_samples_are_read_over_several_turns() -> None:
+    world = World(a_reading("http://x"))
+    answering(world.feed.sources[0], an_answer(30_000))
+    assert await turns_of(world.feed.take(0.0)) > 15
+    assert len(world.events) == 3, "each is a turn of its own"
+    assert sum(len(each.seen.values) for each in world.events) == 30_000
+    answering(world.feed.sources[0], an_answer(1))
+    await world.feed.take(20.0)
+    assert [len(each.seen.gone) for each in world.events[3:]] == [10_000, 10_000, 9_999]
+
+
+async def test_many_small_figures_are_read_over_several_turns() -> None:
+    (plan,) = figure_plans("prices: [{kind: opencost, url: 'http://x'}]")
+    source = FigureSource(plan)
+    answering(source, an_answer(20_000))
+    assert await turns_of(source.take(0.0)) > 15
+    assert source.status.rules == 20_000
+
+
+async def test_figures_whose_names_always_change_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checking, "_MOST_KEPT", 100)
+    check = checking.FigureCheck(600.0)
+    for turn in range(20):
+        rules = [(FigureRule(((NAME, f"n{turn}-{at}"),), 0.0), "1") for at in range(40)]
+        await check.used(rules, float(turn))
+        assert len(check._last) <= 100
+
+
+async def test_a_label_of_its_own_for_each_sample_costs_no_more_than_the_sample() -> None:
+    async def cost(samples: int) -> int:
+        world = World(a_reading("http://x"))
+        answering(world.feed.sources[0], an_answer(samples, '"l{at}":"x"'))
+        with counting() as counted:
+            await world.feed.take(0.0)
+        assert "no sample has a label with the node; there are: l0, l1" in world.problem
+        return counted.bytes
+
+    assert await cost(2000) < 3 * await cost(1000)

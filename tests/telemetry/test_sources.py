@@ -3,6 +3,7 @@
 import gzip
 import math
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -310,6 +311,32 @@ async def test_a_bomb_is_not_unpacked_to_its_end(
     exporter.text = gzip.compress(b"x" * 2**26)
     exporter.headers = {"Content-Encoding": "gzip"}
     assert await refused(a_plan(exporter)) == "the answer is longer than 1048576 bytes"
+
+
+async def test_nothing_may_follow_a_packed_answer(exporter: Exporter) -> None:
+    """Whatever follows would be kept in memory, and nothing is unpacked from it."""
+    exporter.text = gzip.compress(dcgm_text({"gpu-a": {0: 50}})) + b"x" * 2**16
+    exporter.headers = {"Content-Encoding": "gzip"}
+    said = await refused(a_plan(exporter))
+    assert said == "the compressed answer is followed by something else"
+
+
+async def test_an_answer_of_which_nothing_is_unpacked_is_given_up(
+    exporter: Exporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.telemetry.sources.scrape.MOST_BYTES", 2**10)
+    empty = b"\x00\x00\x00\xff\xff"
+    exporter.text = gzip.compress(b"")[:10] + 300_000 * empty
+    exporter.headers = {"Content-Encoding": "gzip"}
+    assert await refused(a_plan(exporter)) == "the answer is longer than 1024 bytes"
+
+
+async def test_headers_that_never_end_are_given_up(
+    exporter: Exporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.telemetry.sources.scrape.MOST_BYTES", 2**10)
+    exporter.headers = {f"X-{number}": "x" * 2**15 for number in range(64)}
+    assert await refused(a_plan(exporter)) == "the answer is longer than 1024 bytes"
 
 
 async def test_an_answer_beyond_the_limit_is_given_up(

@@ -30,14 +30,21 @@ class _Reading:
         self.terms = terms
         self.values: dict[str, float] = {}
         self._column: Values = np.full((0, 1), math.nan)
-        self.median = 0.0
+        self._median: float | None = 0.0
 
     def put(self, seen: SeenReading) -> None:
         self.terms = seen.terms
         self.values |= seen.values
         for key in seen.gone:
             self.values.pop(key, None)
-        self.median = float(np.median(list(self.values.values()))) if self.values else 0.0
+        self._median = None if self.values else 0.0
+
+    @property
+    def median(self) -> float:
+        """Computed when it is asked for: values come in many parts."""
+        if self._median is None:
+            self._median = float(np.median(list(self.values.values())))
+        return self._median
 
     def keys(self, node: str, inventory: Inventory | None) -> Sequence[str]:
         """In the order of the places of a row."""

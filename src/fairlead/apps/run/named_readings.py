@@ -41,6 +41,7 @@ class NamedReadingFeed:
         seen = await source.take(now_s)
         for part in _parts(seen) if seen else ():
             self._feed(ReadingSeen(part))
+            await asyncio.sleep(0)  # a turn for each part
         self._note(source)
 
     def _note(self, source: ReadingSource) -> None:
@@ -54,7 +55,7 @@ class NamedReadingFeed:
 
 
 def _parts(seen: SeenReading) -> Iterator[SeenReading]:
-    values = list(seen.values.items())
-    yield SeenReading(seen.terms, dict(values[:_AT_ONCE]), seen.gone)
-    for start in range(_AT_ONCE, len(values), _AT_ONCE):
-        yield SeenReading(seen.terms, dict(values[start : start + _AT_ONCE]))
+    values, gone = list(seen.values.items()), seen.gone
+    for start in range(0, max(len(values), len(gone)), _AT_ONCE):
+        end = start + _AT_ONCE
+        yield SeenReading(seen.terms, dict(values[start:end]), gone[start:end])

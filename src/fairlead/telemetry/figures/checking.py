@@ -4,6 +4,7 @@ A price that is a thousand times the last one is an error of its source more oft
 is left out until it comes back, or until the last one is too old to compare with.
 """
 
+import asyncio
 import math
 from collections import Counter
 from collections.abc import Iterable
@@ -15,7 +16,10 @@ _JUMP = 1000.0
 #: Of figures that do not age, such as those of a price sheet: a corrected one is used after this.
 _AGE_S = 600.0
 #: Rules of one source; beyond that the rest is left out.
-MOST_RULES = 50_000
+MOST_RULES = 20_000
+#: Figures that are remembered, and that are checked in one turn.
+_MOST_KEPT = 2 * MOST_RULES
+_AT_ONCE = 2000
 
 _Key = tuple[tuple[tuple[str, str], ...], bool, str]
 
@@ -28,13 +32,15 @@ class FigureCheck:
         #: The figure that was last used, and when.
         self._last: dict[_Key, tuple[float, float]] = {}
 
-    def used(
+    async def used(
         self, told: Iterable[tuple[FigureRule, str]], now_s: float
     ) -> tuple[tuple[FigureRule, ...], Counter[str]]:
-        """The rules that are used, and how many are not, by why."""
+        """The rules that are used, and how many are not, by why. Others get turns in between."""
         rejected: Counter[str] = Counter()
         found: dict[_Key, FigureRule] = {}
-        for rule, text in told:
+        for number, (rule, text) in enumerate(told):
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
             figure = _number(text)
             key = (rule.match, rule.per_gpu, rule.model)
             why = _fault(figure) or self._jump(key, figure, now_s)
@@ -44,8 +50,11 @@ class FigureCheck:
                 rejected[why] += 1
             elif key not in found:
                 found[key] = replace(rule, figure=figure)
-        self._last |= {key: (rule.figure, now_s) for key, rule in found.items()}
+        used = {key: (rule.figure, now_s) for key, rule in found.items()}
+        self._last |= used
         self._forget(now_s)
+        if len(self._last) > _MOST_KEPT:
+            self._last = used
         return tuple(found.values()), rejected
 
     def _jump(self, key: _Key, figure: float, now_s: float) -> str:

@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 
 from fairlead.model.node_figures import CAPACITY, LABEL, NAME, Figure, FigureList, FigureRule
-from fairlead.telemetry.figures.checking import FigureCheck
+from fairlead.telemetry.figures.checking import MOST_RULES, FigureCheck
 from fairlead.telemetry.figures.price_sheet import read_price_sheet
 from fairlead.telemetry.sources.api import SourceFault
 from fairlead.telemetry.sources.fetch import FetchLimits
-from fairlead.telemetry.sources.prometheus_api import PrometheusServer, QuerySample
+from fairlead.telemetry.sources.prometheus_api import PrometheusServer, QuerySample, in_slices
 
-#: About 20,000 samples, which are read in one turn.
+#: About 20,000 samples with the labels of an exporter.
 _MOST_BYTES = 8 << 20
 _labels = msgspec.json.Decoder(dict[str, str])
 
@@ -68,6 +68,8 @@ class FigureSource:
         self._check = FigureCheck(plan.max_age_s)
         self._found = FigureList(plan.name, plan.rules, plan.label)
         self._due_s = 0.0
+        #: Samples of the last answer that were too many to be read.
+        self._left_out = 0
         self._server = (
             PrometheusServer(
                 plan.url,
@@ -105,7 +107,9 @@ class FigureSource:
         except SourceFault as fault:
             self.status.problem = str(fault)
             return
-        rules, rejected = self._check.used(told, now_s)
+        rules, rejected = await self._check.used(told, now_s)
+        if self._left_out:
+            rejected["too many"] += self._left_out
         self.status.rejected += rejected
         self.status.rules, self.status.taken_s = len(rules), now_s - age_s
         words = ", ".join(f"{n} {why}" for why, n in sorted(rejected.items()))
@@ -118,12 +122,12 @@ class FigureSource:
             told, changed_s = read_price_sheet(Path(self.plan.file))
             return told, max(0.0, time.time() - changed_s)
         assert self._server is not None
-        reply = await self._server.query(self.plan.query)
-        if reply.problem:
-            raise SourceFault(f"query: {reply.problem}; correct it in the configuration")
-        found = [each for each in map(self._rule, reply.data.result) if each is not None]
-        if reply.data.result and not found:
+        samples = await self._server.raw_samples(self.plan.query)
+        read = [self._rule(each) async for each in in_slices(samples, MOST_RULES)]
+        found = [each for each in read if each is not None]
+        if samples and not found:
             raise SourceFault("no sample of the query names a node, or they have another currency")
+        self._left_out = max(0, len(samples) - MOST_RULES)
         return found, 0.0
 
     def _rule(self, sample: QuerySample) -> tuple[FigureRule, str] | None:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -10,9 +10,9 @@ import msgspec
 from fairlead.model.named_readings import MOST_VALUES, ReadingTerms, SeenReading
 from fairlead.telemetry.sources.api import SourceFault
 from fairlead.telemetry.sources.fetch import FetchLimits
-from fairlead.telemetry.sources.prometheus_api import PrometheusServer, QuerySample
+from fairlead.telemetry.sources.prometheus_api import PrometheusServer, QuerySample, in_slices
 
-#: About 20,000 samples, which are read in one turn.
+#: About 20,000 samples with the labels of an exporter.
 _MOST_BYTES = 8 << 20
 #: A value beyond this is an error; sums of values within it are finite.
 _LARGEST = 1e15
@@ -21,6 +21,8 @@ _labels = msgspec.json.Decoder(dict[str, str])
 NODE_LABELS = ("node", "Hostname", "kubernetes_node", "nodename", "instance")
 GPU_LABELS = ("UUID", "uuid", "gpu_uuid", "GPU_UUID")
 _MOST_SHOWN = 6
+#: Names of labels that are looked at to show these.
+_MOST_LABELS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,32 +101,32 @@ class ReadingSource:
         return SeenReading(self.plan.terms, news, gone)
 
     async def _values(self) -> dict[str, float]:
-        reply = await self._server.query(self.plan.query)
-        if reply.problem:
-            raise SourceFault(f"query: {reply.problem}; correct it in the configuration")
-        samples = reply.data.result
+        samples = await self._server.raw_samples(self.plan.query)
         if not samples:
             raise SourceFault("the query has no result; does its metric still have this name?")
-        found, rejected = self._read(samples)
+        found, rejected = await self._read(samples)
+        if len(samples) > MOST_VALUES:
+            rejected["too many"] += len(samples) - MOST_VALUES
         self.status.rejected += rejected
         said = ", ".join(f"{count} {why}" for why, count in sorted(rejected.items()))
         self.status.problem = f"values that are not used: {said}" if rejected else ""
         return found
 
-    def _read(self, samples: Iterable[QuerySample]) -> tuple[dict[str, float], Counter[str]]:
+    async def _read(self, samples: Sequence[msgspec.Raw]) -> tuple[dict[str, float], Counter[str]]:
         rejected: Counter[str] = Counter()
         found: dict[str, float] = {}
         labels: set[str] = set()
-        for sample in samples:
+        async for sample in in_slices(samples, MOST_VALUES):
             metric = _decoded(sample)
-            labels |= metric.keys()
+            if len(labels) < _MOST_LABELS:
+                labels.update(metric)
             key, value = self._key(metric), _number(sample.value[1])
             why = self._fault(key, value, found)
             if why:
                 rejected[why] += 1
             else:
                 found[key] = value
-        if rejected["without the label"] and not found:
+        if "without the label" in rejected and not found:
             raise SourceFault(_renamed(self.plan, labels))
         return found, rejected
 
@@ -142,9 +144,7 @@ class ReadingSource:
             return "not a number"
         if abs(value) > _LARGEST or not self.plan.lowest <= value <= self.plan.highest:
             return "out of range"
-        if key in found:
-            return "for a key that has one already"
-        return "too many" if len(found) >= MOST_VALUES else ""
+        return "for a key that has one already" if key in found else ""
 
 
 def _decoded(sample: QuerySample) -> dict[str, str]:

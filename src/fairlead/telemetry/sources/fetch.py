@@ -19,6 +19,8 @@ from fairlead.telemetry.sources.api import SourceFault
 Sink = Callable[[bytes], None]
 
 _PIECE = 256 * 2**10
+#: What may be sent beside the answer itself: headers, and the frames of chunks.
+_BESIDE = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +159,12 @@ class _Connection(HttpConnection[None]):
         super().__init__()
         self._unpacker: zlib._Decompress | None = None
         self._silent = True
+        self._raw_left = 0
 
     async def ask(self, request: bytes, sink: Sink, limits: FetchLimits) -> None:
         self._silent, self._unpacker = True, None
         self._sink, self._left, self._most = sink, limits.most_bytes, limits.most_bytes
+        self._raw_left = limits.most_bytes + _BESIDE
         late = f"no complete answer within {limits.timeout_s:g} s"
         timer = asyncio.get_running_loop().call_later(limits.timeout_s, self.abort, late)
         try:
@@ -181,7 +185,12 @@ class _Connection(HttpConnection[None]):
     # -- called by the event loop ------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        """Whatever is sent counts: endless headers, or bytes that nothing is unpacked from."""
         self._silent = False
+        self._raw_left -= len(data)
+        if self._waiting is not None and self._raw_left < 0:
+            self.abort(f"the answer is longer than {self._most} bytes")
+            return
         super().data_received(data)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -215,6 +224,8 @@ class _Connection(HttpConnection[None]):
                 self._give(self._unpacker.decompress(body, _PIECE))
             except zlib.error as error:
                 self.abort(f"the answer cannot be decompressed: {error}")
+            if self._unpacker.unused_data:
+                self.abort("the compressed answer is followed by something else")
             body = self._unpacker.unconsumed_tail
 
     def on_message_complete(self) -> None:

@@ -1,11 +1,17 @@
 """One query to a Prometheus server, as its HTTP API answers it."""
 
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Generic, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 
 from fairlead.telemetry.sources.api import SourceFault
 from fairlead.telemetry.sources.fetch import Address, ConnectionPool, FetchLimits, token
+
+#: Samples that are read in one turn.
+_AT_ONCE = 2000
 
 
 class QuerySample(msgspec.Struct):
@@ -15,14 +21,17 @@ class QuerySample(msgspec.Struct):
     value: tuple[float, str]
 
 
-class QueryData(msgspec.Struct, rename="camel"):
+S = TypeVar("S")
+
+
+class QueryData(msgspec.Struct, Generic[S], rename="camel"):
     result_type: str = ""
-    result: list[QuerySample] = []
+    result: list[S] = []
 
 
-class QueryReply(msgspec.Struct):
+class QueryReply(msgspec.Struct, Generic[S]):
     status: str
-    data: QueryData = msgspec.field(default_factory=QueryData)
+    data: QueryData[S] = msgspec.field(default_factory=QueryData)
     error: str = ""
     warnings: list[str] = []
 
@@ -34,7 +43,26 @@ class QueryReply(msgspec.Struct):
         return self.error or f"it returns a {self.data.result_type}, not a vector"
 
 
-_replies = msgspec.json.Decoder(QueryReply)
+_replies = msgspec.json.Decoder(QueryReply[QuerySample])
+#: Samples that are not read yet: the smallest are so many that they are not read in one turn.
+_raw_replies = msgspec.json.Decoder(QueryReply[msgspec.Raw])
+_samples = msgspec.json.Decoder(QuerySample)
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+def _unreadable(error: Exception) -> SourceFault:
+    return SourceFault(f"the answer is not valid Prometheus output: {error}")
+
+
+async def in_slices(samples: Sequence[msgspec.Raw], most: int) -> AsyncIterator[QuerySample]:
+    """The first of them, as many as are to be read; others get their turn in between."""
+    for number, raw in enumerate(samples[:most]):
+        if number % _AT_ONCE == _AT_ONCE - 1:
+            await asyncio.sleep(0)
+        try:
+            yield _samples.decode(raw)
+        except _UNREADABLE as error:
+            raise _unreadable(error) from error
 
 
 class PrometheusServer:
@@ -52,13 +80,24 @@ class PrometheusServer:
         self._limits = limits
         self._token_file = token_file
 
-    async def query(self, expression: str) -> QueryReply:
+    async def query(self, expression: str) -> QueryReply[QuerySample]:
         """Raises SourceFault if there is no answer, or one that cannot be read."""
         answer = await self.answer(expression)
         try:
             return _replies.decode(answer)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise SourceFault(f"the answer is not valid Prometheus output: {error}") from error
+        except _UNREADABLE as error:
+            raise _unreadable(error) from error
+
+    async def raw_samples(self, expression: str) -> list[msgspec.Raw]:
+        """Samples for `in_slices`. Raises SourceFault, also if the query has no vector."""
+        answer = await self.answer(expression)
+        try:
+            reply = _raw_replies.decode(answer)
+        except _UNREADABLE as error:
+            raise _unreadable(error) from error
+        if reply.problem:
+            raise SourceFault(f"query: {reply.problem}; correct it in the configuration")
+        return reply.data.result
 
     async def answer(self, expression: str) -> bytes:
         """As it comes, of any type. Raises SourceFault if there is none."""
