@@ -36,6 +36,7 @@ from hostile_evictions import EVICTION_ENGINES, EVICTION_SHAPES
 from hostile_gangs import GANG_ENGINES, GANG_SHAPES
 from hostile_objects import ENGINES, OBJECT_SHAPES
 from hostile_sources import SOURCE_ENGINES, SOURCE_SHAPES
+from hostile_tenants import TENANT_ENGINES, TENANT_SHAPES
 from hostile_volumes import VOLUME_SHAPES
 from hostile_waiting import WAITING_SHAPES
 from pods import HOST, ZONE, Body
@@ -459,11 +460,21 @@ SHAPES: dict[str, Shape] = {
     **PLAN_SHAPES,
     **EVICTION_SHAPES,
     **SOURCE_SHAPES,
+    **TENANT_SHAPES,
+}
+
+
+SHAPE_ENGINES = {
+    **ENGINES,
+    **GANG_ENGINES,
+    **PLAN_ENGINES,
+    **EVICTION_ENGINES,
+    **SOURCE_ENGINES,
+    **TENANT_ENGINES,
 }
 
 
 def a_cluster_for(name: str, size: Size) -> Engine:
     """The full cluster that a shape is shown to."""
-    every = ENGINES | GANG_ENGINES | PLAN_ENGINES | EVICTION_ENGINES | SOURCE_ENGINES
-    make = every.get(name)
+    make = SHAPE_ENGINES.get(name)
     return a_full_cluster(size, make() if make else None)

@@ -164,3 +164,17 @@ def test_no_gpu_has_pods_of_two_tenants_in_random_runs() -> None:
             assert not list(shared_by_tenants(engine.cluster)), seed
         tenants = groupby(sorted(pod.namespace for pod in there.values()))
         assert len(list(tenants)) > 1, "several tenants run at once"
+
+
+def test_values_that_labels_had_before_are_forgotten_and_tenants_stay_apart() -> None:
+    engine = an_engine(gpus=2)
+    first, second = (tried(engine, a_share(name, name)) for name in "ab")
+    assert first != second
+    for number in range(500):
+        engine.handle(NamespaceSeen("a", {LABEL: f"value-{number}"}), now=float(number))
+    tenancy = engine.cluster.columns.devices.tenancy
+    assert tenancy is not None
+    assert len(tenancy._codes) < 100
+    assert tried(engine, a_share("q", "a"), now=600.0) == first
+    assert tried(engine, a_share("r", "b"), now=600.0) == second
+    assert OTHERS in tried(engine, a_share("s", "none"), now=600.0)

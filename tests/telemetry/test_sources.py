@@ -3,7 +3,6 @@
 import gzip
 import math
 import time
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -18,6 +18,8 @@ from fairlead.model.sizes import remembered
 NO_TENANT, SEVERAL = -1, -2
 #: The tenant of a namespace that was not seen yet; no label has such a value.
 UNKNOWN = "?"
+#: Numbers of tenants that are kept beside those of the namespaces.
+_SPARE = 64
 
 
 class GpuTenants:
@@ -26,6 +28,7 @@ class GpuTenants:
         #: Tenants of the namespaces that are there.
         self._tenant_of: dict[str, str] = {}
         self._codes: dict[str, int] = {}
+        self._next_code = 0
         self._namespace_of: dict[tuple[int, Holder], str] = {}
         #: The rows where each namespace has GPUs, and how many holders.
         self._rows: dict[str, Counter[int]] = {}
@@ -50,7 +53,18 @@ class GpuTenants:
 
     def code(self, tenant: str) -> int:
         """A number for the tenant; that of an unknown one is on no GPU."""
-        return self._codes.setdefault(tenant, len(self._codes))
+        found = self._codes.get(tenant)
+        if found is None:
+            if len(self._codes) > _SPARE + 2 * len(self._tenant_of):
+                self._forget_codes()
+            found = self._codes[tenant] = self._next_code
+            self._next_code += 1
+        return found
+
+    def _forget_codes(self) -> None:
+        """Of tenants that no namespace has any more: none is on a GPU. No number comes again."""
+        there = {*self._tenant_of.values()}
+        self._codes = {name: code for name, code in self._codes.items() if name in there}
 
     def name(self, code: int) -> str:
         """What the pods on a GPU are of, in words."""

@@ -16,7 +16,7 @@ from fairlead.apps.run.node_request_keys import RequestKeys, in_turn, request_ke
 from fairlead.apps.run.object_watches import ObjectWatches, is_forbidden
 from fairlead.apps.run.served_kinds import KindWatch, ServedKinds, Supervise, WatchedKind
 from fairlead.engine import events
-from fairlead.engine.node_requests import NodeRequest, NodeRequests
+from fairlead.engine.node_requests import MOST_KINDS, NodeRequest, NodeRequests
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.paths import in_namespace, named, pod_path
@@ -67,6 +67,8 @@ class NodeRequestCare(ObjectWatches):
         #: By key of a request, how often it was written, and when it may be again.
         self._pauses: dict[str, tuple[int, float]] = {}
         self._keys = RequestKeys()
+        #: The gang that a request is for, by the key of its object.
+        self._gangs: dict[str, str] = {}
         watch = KindWatch("node requests", REQUESTS, decode_request, self._on_change, self._gone)
         self._kinds = ServedKinds(client, [watch], supervise, looked=self._on_look)
 
@@ -87,20 +89,29 @@ class NodeRequestCare(ObjectWatches):
 
     def _on_change(self, change: Change[RequestObject]) -> None:
         match change:
-            case Upserted(seen) if seen.gang:
-                self._feed(events.NodeRequestSeen(seen.gang, seen.sentence))
-            case Deleted(seen) if seen.gang:
-                self._feed(events.NodeRequestSeen(seen.gang, None))
+            case Upserted(seen):
+                self._is_for(seen.key, seen.gang)
+                if seen.gang:
+                    self._feed(events.NodeRequestSeen(seen.gang, seen.sentence))
+            case Deleted(seen):
+                self._is_for(seen.key, "")
             case Undecodable():
                 log.error("request cannot be read", key=change.key, error=change.error)
+                self._is_for(change.key or "", "")
             case _:
                 return
 
+    def _is_for(self, key: str, gang: str) -> None:
+        """A request that was edited says nothing about the gang that it was for before."""
+        before = self._gangs.pop(key, "")
+        if gang:
+            self._gangs[key] = gang
+        if before and before != gang:
+            self._feed(events.NodeRequestSeen(before, None))
+
     def _gone(self, key: str) -> None:
         """Its kind is not served any more."""
-        for reflector in self.reflectors:
-            if (seen := reflector.objects.get(key)) and seen.gang:
-                self._feed(events.NodeRequestSeen(seen.gang, None))
+        self._is_for(key, "")
 
     async def _tend_forever(self) -> None:
         while True:
@@ -176,7 +187,7 @@ class NodeRequestCare(ObjectWatches):
         body = _encode({"preconditions": {"uid": seen.uid}})
         await self._writer.request("DELETE", path, body=body)
         folder = in_namespace("/api/v1", seen.namespace, "podtemplates")
-        for template in seen.templates:
+        for template in seen.templates[:MOST_KINDS]:
             if template.startswith(f"{seen.name}-"):
                 await self._writer.request("DELETE", named(folder, template))
 
