@@ -96,13 +96,13 @@ def _waiting_gangs(size: Size, name: str, gangs: int, pods: int, gpus: int) -> I
             yield seen(body)
 
 
-def solved_gang(size: Size) -> Iterator[Made]:
+def solved_gang(size: Size, part: int = 25) -> Iterator[Made]:
     """Pods of four sizes on nodes of which each has its price: the solver is asked about them."""
     rules = tuple(
         FigureRule(((NAME, size.node(number)),), 10.0 + number % 97) for number in range(size.nodes)
     )
     yield partial(FiguresSeen, SeenFigures(Figure.PRICE, (FigureList("bench", rules),)))
-    pods = size.each // 25
+    pods = size.each // part
     for number in range(pods):
         body = a_pod(f"s-{number}", cpu=f"{100 * (number % 4 + 1)}m")
         body["metadata"]["annotations"] = {GANG: "s", f"{GANG}-min": str(pods)}
@@ -128,6 +128,7 @@ def planning_engine(mode: BackfillMode) -> Engine:
 
 GANG_SHAPES: dict[str, Shape] = {
     "gang for the solver": solved_gang,
+    "gang beyond the solver": partial(solved_gang, part=10),
     "gang of slices, zones and goals": partial(
         parts_of_gpus, word=_SLICE, values=("1g.10gb", "2g.20gb", "3g.40gb")
     ),
@@ -142,6 +143,7 @@ GANG_SHAPES: dict[str, Shape] = {
 }
 GANG_ENGINES: dict[str, Callable[[], Engine]] = {
     "gang for the solver": solver_engine,
+    "gang beyond the solver": solver_engine,
     "gang of slices, zones and goals": goals_engine,
     "gang of shares, zones and goals": goals_engine,
     "planned gangs, easy": partial(planning_engine, BackfillMode.EASY),

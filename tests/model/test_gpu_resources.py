@@ -3,7 +3,7 @@
 import pytest
 
 from fairlead.model.gpu_resources import GPU_MIB, GPU_MILLI, part_amounts
-from fairlead.model.gpus import FAIRLEAD, GpuRequest
+from fairlead.model.gpus import FAIRLEAD, GpuRequest, MigProfile
 from fairlead.testing.builders import gpu_share
 
 
@@ -37,3 +37,8 @@ def test_whole_gpus_are_counted_where_all_nodes_offer_parts() -> None:
 def test_seven_slices_are_no_more_than_a_gpu() -> None:
     [milli] = part_amounts(a_slice("1g.18gb", 7), whole=False).values()
     assert milli <= 1000
+
+
+def test_the_name_of_a_slice_may_be_of_any_length() -> None:
+    """Nodes list their slices: more digits than an int may have end nothing."""
+    assert MigProfile("9" * 5000 + "g.5gb", 2, (0,)).compute == 2

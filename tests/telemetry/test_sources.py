@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from exporters import Exporter, dcgm_text, exporting
 from fairlead.model.readings import GpuReading, NodeReadings
-from fairlead.telemetry.sources import ReadCounts, SourceFault, SourcePlan, make
+from fairlead.telemetry.sources import ReadCounts, SourceFault, SourcePlan, dcgm, make
 from fairlead.telemetry.sources.agent import AGENT
 from fairlead.telemetry.sources.alnair import ALNAIR
 from fairlead.telemetry.sources.dcgm import DCGM
@@ -72,6 +72,14 @@ def test_slices_add_up_to_their_gpu(asked: str | None) -> None:
     assert uuid == f"{UUID}0"
     assert gpu.memory_used_mib == 35000
     assert gpu.utilisation == pytest.approx(0.7 * 3 / 7 + 0.35 * 1 / 7)
+
+
+def test_the_name_of_a_slice_may_be_of_any_length() -> None:
+    """More digits than an int may have end nothing."""
+    labels = {"UUID": "GPU-0", "GPU_I_ID": "1", "GPU_I_PROFILE": "1" * 5000 + "g.5gb"}
+    found = dcgm.whose(labels)
+    assert found is not None
+    assert found.gpu == "GPU-0"
 
 
 @pytest.mark.parametrize("asked", ["gpu-a", None])

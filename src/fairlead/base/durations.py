@@ -5,7 +5,7 @@ import re
 from fairlead.model.errors import FairleadError
 
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)", re.ASCII)
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)", re.ASCII)
 _DURATION = re.compile(rf"([-+]?)((?:{_PART.pattern})+|0)", re.ASCII)
 _LONGEST_CHARS = 32
 

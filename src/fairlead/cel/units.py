@@ -15,7 +15,8 @@ _WRONG = (
 )
 _DIGITS = re.compile(r"\d+", re.ASCII)
 _WORD = re.compile(r"[0-9A-Za-z-]+", re.ASCII)
-_LOOSE = re.compile(r"[+-]?\d*\.?\d*([eEinumkKMGTP]*[-+]?\d*)", re.ASCII)
+#: No digit can be part of two of its parts: that would take for ever where the text is wrong.
+_LOOSE = re.compile(r"[+-]?\d*(?:\.\d*)?((?:[eEinumkKMGTP]+[-+]?|[-+])\d*|)", re.ASCII)
 _SUFFIX = re.compile(r"|[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+", re.ASCII)
 _NANO = 10**9
 

@@ -57,7 +57,8 @@ class MigProfile:
     def compute(self) -> int:
         """Compute slices, from its name: 3 of a 3g.40gb; else its length."""
         number = self.name.partition("g.")[0]
-        return int(number) if number.isascii() and number.isdigit() else self.slices
+        is_number = number.isascii() and number.isdigit() and len(number) < 4
+        return int(number) if is_number else self.slices
 
     def masks(self) -> tuple[int, ...]:
         """The memory slices that it takes at each place, as bits."""

@@ -26,7 +26,7 @@ _MAX_INT64 = Fraction(2**63 - 1)
 _LONGEST = 4096
 
 _GRAMMAR = re.compile(
-    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))"
+    r"(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+))"
     r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{1,3}))?",
     re.ASCII,
 )

@@ -12,7 +12,7 @@ from fairlead.telemetry.sources.formats import (
 )
 
 #: A slice has so many sevenths of the engines: the 3 of "3g.40gb".
-_SLICE = re.compile(r"(\d+)(?:c\.\d+)?g\.")
+_SLICE = re.compile(r"(\d{1,3})(?:c\.\d+)?g\.", re.ASCII)
 _SEVENTHS = 7
 #: The exporter's own, and what a Prometheus calls the machine that it found it on.
 _NODE_LABELS = ("Hostname", "exported_node", "node", "kubernetes_node", "nodename", "instance")
