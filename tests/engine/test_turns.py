@@ -79,6 +79,7 @@ IN_ARRAYS = frozenset(
         "gang of slices, zones and goals",
         "gang of shares, zones and goals",
         "planned gangs, conservative",
+        "tenants relabelled",
     }
 )
 #: What keeps a turn short must be as small as the cluster, or it would not be met.

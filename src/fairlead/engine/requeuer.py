@@ -33,6 +33,8 @@ PREEMPTION_ASPECTS = (
 # more; and how many of them are sorted into equivalence classes again.
 _SLICE = 15_000
 _RECLASSIFIED = 1000
+#: To look at the GPUs of so many nodes for a pod costs a unit of work more.
+_NODES_OF_PARTS = 2
 
 #: A gang with more different requests is looked at by amounts alone: each view costs a look at all
 #: nodes.
@@ -233,6 +235,8 @@ class Requeuer:
             else:
                 self._queue.wake(first, cause, now=now)
         else:
+            if entry.unit.pod.request.gpu_request is not None:
+                self._cluster.work.pods += len(self._cluster) // _NODES_OF_PARTS
             fits = self.may_schedule(entry.unit.pod, changed)
             if not fits and changed and self._quota and self.may_make_room(entry, now):
                 self._queue.postpone(entry, cause)

@@ -42,7 +42,7 @@ _MOST_EVICTED = 2000
 _MOST_FREED = 1000
 #: Where devices are searched for each pod of a trial, the search stops before the next trial when
 #: so much is done, and goes on in its next part.
-_WORK_WITH_DEVICES = 30_000
+_WORK_WITH_DEVICES = 10_000
 #: Parts of a search, after which units that could come back are evicted all the same.
 _MOST_PARTS = 4
 
