@@ -197,7 +197,9 @@ def test_no_gang_with_claims_holds_the_loop(name: str) -> None:
     engine = a_cluster_for(name, size)
     for made in EVICTION_SHAPES[name](size, part=1):
         now += made.seconds if isinstance(made, Later) else 0.0
-        if not isinstance(made, Later):
+        if isinstance(made, Later):
+            most = max_of([most, turn(engine, None, now, counting_lines)])
+        else:
             engine.handle(made(), now=now)
         while engine.queue.has_active() or engine.wake_at_s() == 0.0:
             most = max_of([most, turn(engine, None, now, counting_lines)])

@@ -42,7 +42,7 @@ _MOST_EVICTED = 2000
 _MOST_FREED = 1000
 #: Where devices are searched for each pod of a trial, the search stops before the next trial when
 #: so much is done, and goes on in its next part.
-_WORK_WITH_DEVICES = 10_000
+_WORK_WITH_DEVICES = 30_000
 #: Parts of a search, after which units that could come back are evicted all the same.
 _MOST_PARTS = 4
 
@@ -152,7 +152,8 @@ class RoomSearch(Generic[P]):
                 self._known = tuple(chosen)
                 yield None
             mask = self._domains == self._domains[rows[0]]
-            yield from self._tried(chosen, mask)
+            if chosen or self._frees_for is None:  # without evictions there were no devices
+                yield from self._tried(chosen, mask)
             yield from self._cleared(rows, mask)
         self._why = "no set of them is enough"
 
