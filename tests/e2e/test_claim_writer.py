@@ -130,6 +130,27 @@ async def test_a_claim_is_protected_allocated_and_reserved(
     assert bench.seen[-1] == read(dra)
 
 
+async def test_what_is_known_of_a_claim_stays_when_its_status_is_replaced(
+    dra: DraObjects, proxy: FaultProxy
+) -> None:
+    """As of a claim that was made from a template."""
+    names = {"name": "c", "generateName": "made-from-", "labels": {"a": "b"}}
+    annotations = {"resource.kubernetes.io/pod-claim-name": "gpu"}
+    metadata = {**names, "annotations": annotations}
+    dra.make(dra.claims, {"metadata": metadata, "spec": claim_spec(exactly("gpus"))})
+    before, pod = dra.claim("c"), pod_of(dra)
+    async with a_bench(proxy) as bench:
+        bench.preparer.submit(work(pod, ClaimWrite(read(dra), on("gpu-0"))))
+        assert await bench.outcome() == Prepared(pod.uid)
+
+    found = dra.claim("c")
+    changed = {"resourceVersion", "finalizers", "managedFields"}
+    kept = [{name: value for name, value in each["metadata"].items() if name not in changed}
+            for each in (before, found)]  # fmt: skip
+    assert kept[0] == kept[1]
+    assert found["spec"] == before["spec"]
+
+
 #: As clients in Python write them; in JSON the API server shows them without spaces.
 PARAMETERS = json.dumps({"kind": "GpuConfig", "sharing": {"strategy": "<a & b>"}})
 

@@ -177,6 +177,8 @@ class ResourceClaim:
     owner: str = ""
     #: "namespace/name" of the PodGroup that controls it; empty if something else does.
     owner_group: str = ""
+    #: What the API server made the name from; empty if it was given.
+    generate_name: str = ""
     #: Made by a scheduler for extended resources of a pod.
     for_extended_resources: bool = False
     #: Why it cannot be used, in one sentence; the devices that it has are held all the same.

@@ -79,6 +79,7 @@ def decode_claim(raw: bytes | Raw) -> ResourceClaim:
         finalizers=tuple(meta.finalizers or ()),
         owner=controller_uid(meta),
         owner_group=controlling_group(meta),
+        generate_name=meta.generate_name,
         for_extended_resources=_is_for_extended(meta),
         problem=problem or odd or unclear,
     )

@@ -41,6 +41,8 @@ def unprotect_patch(claim: ResourceClaim) -> JsonPatch:
 def allocated(claim: ResourceClaim, user: ClaimUser | None, allocation: Allocation) -> Json:
     """The claim with an allocation, to replace its status, which is empty without one."""
     names = {"namespace": claim.namespace, "name": claim.name}
+    if claim.generate_name:  # the one thing beside the status that the API server would lose
+        names["generateName"] = claim.generate_name
     users = [_user(user)] if user is not None else None
     return {
         "apiVersion": "resource.k8s.io/v1",

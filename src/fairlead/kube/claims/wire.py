@@ -9,6 +9,7 @@ from fairlead.kube.storage_wire import OwnerWire
 
 class ClaimMetaWire(msgspec.Struct, rename="camel", gc=False):
     name: str = ""
+    generate_name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
