@@ -1,5 +1,8 @@
 """What changed in favour of waiting pods since it was last asked."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.changes import Bits
 
@@ -24,3 +27,12 @@ class Improvements:
         """The aspects that were added since the last call."""
         bits, self._bits = self._bits, 0
         return bits
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """What is added meanwhile does not count: it is undone, or reported by the caller."""
+        kept = self._bits, self.count
+        try:
+            yield
+        finally:
+            self._bits, self.count = kept

@@ -338,19 +338,16 @@ class GangAttempts:
             return Attempt(flight.gang, Outcome.UNFINISHED, ())
         self._filling = flight, filling, planning
         improved = self._cluster.improved
-        kept = improved.drain()
-        try:
-            with self._limited(), self._cluster.trial() as trial:
-                done = self._search.trials.fill(
-                    trial, filling, gang_flights.SLICE, gang_flights.SLICE_WORK
-                )
-                trial.commit()
-        except PluginFault as error:
-            self.crashed(flight.entry)
-            return self.refusals.fault(flight.entry, flight.gang, str(error), now)
-        finally:  # no waiting pod is looked at before the whole gang is decided
-            improved.drain()
-            improved.add(Aspect(kept))
+        with improved.unchanged():  # no waiting pod is looked at before the whole gang is decided
+            try:
+                with self._limited(), self._cluster.trial() as trial:
+                    done = self._search.trials.fill(
+                        trial, filling, gang_flights.SLICE, gang_flights.SLICE_WORK
+                    )
+                    trial.commit()
+            except PluginFault as error:
+                self.crashed(flight.entry)
+                return self.refusals.fault(flight.entry, flight.gang, str(error), now)
         self._take_off(flight, filling.placed[before:])
         if not done:
             return Attempt(flight.gang, Outcome.UNFINISHED, ())
@@ -360,9 +357,8 @@ class GangAttempts:
             improved.add(Aspect.PODS)
             return self._decided(flight, now)
         # No other unit was tried since: that is no improvement, and must not wake the gang itself.
-        for uid in flight.placed:
-            self._cluster.detach(uid)
-        self.binding.give_back(flight)
+        with improved.unchanged():
+            self.binding.give_back(flight)
         del self.binding.flights[flight.gang.key]
         if wait is not None:
             return self.refusals.hold_back(flight.entry, flight.gang, wait, now)
