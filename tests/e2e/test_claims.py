@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from dra_objects import (
     uses,
 )
 from fairlead.kube.claims.claims import FINALIZER
+from fairlead.kube.kept_records import DEVICES_KEPT
 from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, Running, eventually, fairlead
 
@@ -155,6 +157,57 @@ def test_a_gang_has_the_devices_for_which_pods_were_evicted(
         assert pods.wait_bound(*gang) == dict.fromkeys(gang, node)
         assert not pods.node("other")
     assert audit.check() == 4
+
+
+@pytest.mark.parametrize("point", ["they are leaving", "all is free"])
+def test_a_gang_has_its_devices_although_the_scheduler_is_killed(
+    dra: DraObjects,
+    pods: Pods,
+    node: str,
+    control_plane: ControlPlane,
+    tmp_path: Path,
+    point: str,
+) -> None:
+    """While the pods leave, or after it; a pod of the same priority is tried first by the next."""
+    config = tmp_path / "fairlead.yaml"
+    config.write_text("profiles: [{schedulerName: gpu-scheduler, claims: {preempts: true}}]")
+    audit = ClaimAudit(dra.plane, dra.namespace)
+    dra.a_template("gpu", one(dra))
+    low, gang, asking = ("low-0", "low-1"), ("g-0", "g-1"), uses("gpu", template=True)
+    said = {"fairlead.dev/gang": "g", "fairlead.dev/gang-min": "2"}
+    admin, high = control_plane.kubeconfig_for(), {f"restarts-{point.replace(' ', '-')}": 1000}
+    (level,) = high
+    of = {"priorityClassName": level, "resourceClaims": asking}
+    for name in low:
+        pods.create(name, resourceClaims=asking)
+    with served.priority_classes(control_plane, high):
+        run = partial(fairlead, control_plane, "--config", str(config), kubeconfig=admin)
+        with run(ends_with=-signal.SIGKILL) as first:
+            pods.wait_bound(*low)
+            for name in gang:
+                pods.create(name, metadata={"annotations": said}, **of)
+            eventually(lambda: {*_terminating(pods)} == {*low}, what="both are being evicted")
+            eventually(lambda: any(_kept_for(pods, name) for name in gang), what="it is written")
+            os.kill(first.process.pid, signal.SIGKILL)
+            first.process.wait()
+        pods.create("a-first", **of)
+        pods.delete("low-0")  # as its kubelet does
+        if point == "all is free":
+            pods.delete("low-1")
+            eventually(lambda: not any(devices_of(each) for each in dra.all_claims()),
+                       what="all claims are deallocated")  # fmt: skip
+        with run():
+            if point != "all is free":
+                pods.wait_refused("a-first")
+                pods.delete("low-1")
+            assert pods.wait_bound(*gang) == dict.fromkeys(gang, node)
+            assert not pods.node("a-first")
+    assert audit.check() == 4
+
+
+def _kept_for(pods: Pods, name: str) -> bool:
+    conditions = (pods.get(name) or {}).get("status", {}).get("conditions", [])
+    return any(each["type"] == DEVICES_KEPT for each in conditions)
 
 
 def _terminating(pods: Pods) -> list[str]:

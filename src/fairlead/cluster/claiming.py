@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from fairlead.claims.free_devices import can_be_held
 from fairlead.cluster import claim_gpus
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.changes import ANYWHERE
@@ -103,6 +104,21 @@ def keep(
     """What these claims free is kept for a unit, and so are the devices that are free now."""
     free = [each for each in devices if _is_alone(cluster, each)]
     _log_pools(cluster, cluster.claims.keep(key, pod, (claim.uid for claim in claims), free))
+
+
+def keep_again(
+    cluster: "Cluster", key: str, nodes: Iterable[str], devices: Iterable[AllocatedDevice]
+) -> None:
+    """Devices of these nodes that were kept for the unit are kept again, if they are free."""
+    state, rows = cluster.claims, [cluster.row_of[node] for node in nodes if node in cluster.row_of]
+    known = [cluster.node_at(row) for row in rows]
+    for device in devices:
+        for node in known:
+            blocked = state.blocks.on(node.name)
+            pools = state.inventory.on(node.name, node.labels)
+            if device.key not in blocked and can_be_held(device, pools, state.usage):
+                _log_pools(cluster, state.keep_more(key, device))
+                break
 
 
 def keep_no_more(cluster: "Cluster", key: str) -> None:

@@ -494,6 +494,11 @@ class DeviceClaims:
         self.kept.add(key, (each for each in devices if not self.usage.is_held(each.key)))
         return self._hold(holder_of(key))
 
+    def keep_more(self, key: str, device: AllocatedDevice) -> ClaimChange:
+        """The device, which is free, is held for the unit as well."""
+        self.kept.add(key, (device,))
+        return self._hold(holder_of(key))
+
     def keep_no_more(self, key: str) -> ClaimChange:
         self.kept.end(key)
         return self._hold(holder_of(key))

@@ -2,7 +2,8 @@
 
 What the claims of these pods held is held for the unit instead of becoming free, exactly as it was
 held: shares, parts of GPUs and counters included. So are devices that were free when the unit was
-promised its room. Nothing here is written anywhere: no driver knows of it.
+promised its room. No driver knows of it; `engine/kept_records.py` has it written on the pods of the
+unit, for the next scheduler.
 """
 
 from collections.abc import Iterable, Iterator
@@ -42,8 +43,8 @@ class KeptDevices:
         return key in self._kept
 
     def begin(self, key: str, pod: Pod, claims: Iterable[str]) -> None:
-        """From now on, what these claims free is kept for the unit."""
-        self._kept[key] = _Kept(pod)
+        """From now on, what these claims free is kept for the unit, beside what is kept already."""
+        self._kept.setdefault(key, _Kept(pod))
         self._heirs |= dict.fromkeys(claims, key)
 
     def end(self, key: str) -> None:
@@ -56,6 +57,10 @@ class KeptDevices:
     def devices(self, key: str) -> tuple[AllocatedDevice, ...]:
         kept = self._kept.get(key)
         return kept.devices if kept else ()
+
+    def claims_for(self, key: str) -> Iterator[str]:
+        """Uids of the claims whose devices are for the unit."""
+        return (uid for uid, heir in self._heirs.items() if heir == key)
 
     def heir_of(self, claim: str) -> str | None:
         """Who gets what the claim frees."""

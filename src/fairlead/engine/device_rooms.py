@@ -11,6 +11,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.engine.gang_rooms import GangRooms
 from fairlead.engine.held_room import Hold
 from fairlead.engine.instructions import AnnounceFailure, Instruction
+from fairlead.engine.kept_records import records_of
 from fairlead.engine.reasons import UNSCHEDULABLE
 from fairlead.engine.requeuer import Requeuer
 from fairlead.engine.room_searches import UselessSearches
@@ -49,7 +50,7 @@ class DeviceRooms:
             return otherwise(entry, refused, now)
         if (hold := held.get(pod.uid)) is not None and self._rooms.is_awaited(entry):
             self._park(entry, refused, now)
-            return [_awaiting(pod, hold)]
+            return [self._awaiting(pod, hold)]
         held.drop(pod.uid)
         found = self._search(entry, now)
         if found.plan is None:
@@ -107,19 +108,19 @@ class DeviceRooms:
         made = self._rooms.begin(pod.uid, [(pod, placed)], plan.units, now, devices)
         hold = self._rooms.held.get(pod.uid)
         assert hold is not None
-        return [_awaiting(pod, hold), *made]
+        return [self._awaiting(pod, hold), *made]
+
+    def _awaiting(self, pod: Pod, hold: Hold) -> Instruction:
+        message = (
+            f"{hold.evicted} pod(s) that have devices which its claims ask for are evicted for it; "
+            "it has the devices when the claims of these pods are deallocated."
+        )
+        kept = records_of(hold, self._cluster).get(pod.uid)
+        return AnnounceFailure(pod, UNSCHEDULABLE, message, hold.nodes[pod.uid], kept)
 
     def _park(self, entry: Entry, refused: Refused, now: float) -> None:
         class_ = self._requeuer.class_of(entry.unit)
         self._queue.park(entry, class_, woken_by=refused.woken_by, now=now)
-
-
-def _awaiting(pod: Pod, hold: Hold) -> Instruction:
-    message = (
-        f"{hold.evicted} pod(s) that have devices which its claims ask for are evicted for it; it "
-        "has the devices when the claims of these pods are deallocated."
-    )
-    return AnnounceFailure(pod, UNSCHEDULABLE, message, hold.nodes[pod.uid])
 
 
 def _with_reason(made: Instruction, why: str) -> Instruction:

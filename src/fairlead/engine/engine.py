@@ -203,6 +203,8 @@ class Engine:
             self.queues.settle()
         if self.plans.is_enabled and (planned := self.plans.renew(now)) is not None:
             return Attempt(planned, Outcome.UNFINISHED, ())
+        if parts.kept_records and (restored := parts.kept_records.restore(now)) is not None:
+            return Attempt(restored, Outcome.UNFINISHED, ())
         if parts.claim_gates.has_more:
             parts.claim_gates.go_on(now)
         if self.cluster.counted is not None:

@@ -1,7 +1,6 @@
 """Gangs that get no nodes now: they wait with a reason, or others make room for them."""
 
 from collections import deque
-from collections.abc import Mapping
 from functools import partial
 
 from fairlead.cluster.aspects import Aspect
@@ -22,6 +21,7 @@ from fairlead.engine.gang_search import GangSearch
 from fairlead.engine.gang_trials import Filling
 from fairlead.engine.held_room import Hold
 from fairlead.engine.instructions import AnnounceFailure, FreeClaim, Instruction
+from fairlead.engine.kept_records import records_of
 from fairlead.engine.node_requests import NodeRequests
 from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE, WAITING_FOR_TOPOLOGY
 from fairlead.engine.requeuer import Requeuer
@@ -176,7 +176,7 @@ class GangRefusals:
     ) -> Attempt:
         message = awaiting_message(gang, hold)
         woken_by = filling.woken_by | ROOM
-        return self.park(entry, UNSCHEDULABLE, message, woken_by, now, nodes=hold.nodes)
+        return self.park(entry, UNSCHEDULABLE, message, woken_by, now, hold=hold)
 
     def park(
         self,
@@ -186,10 +186,12 @@ class GangRefusals:
         woken_by: Aspect,
         now: float,
         outcome: Outcome = Outcome.UNSCHEDULABLE,
-        nodes: Mapping[str, str] = {},
+        hold: Hold | None = None,
     ) -> Attempt:
-        """`nodes`: those that pods are nominated for from now on, by uid."""
+        """`hold`: its pods are nominated from now on."""
         gang = gang_of(entry)
+        nodes = hold.nodes if hold else {}
+        kept = records_of(hold, self._cluster) if hold else {}
         if nodes:
             self.node_requests.has_room_soon(gang)
         else:
@@ -202,6 +204,7 @@ class GangRefusals:
                 reason,
                 message,
                 nodes.get(pod.uid, "" if pod.nominated else None),
+                kept.get(pod.uid),
                 with_event=not number,
             )
             for number, pod in enumerate(pods)

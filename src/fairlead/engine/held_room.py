@@ -80,7 +80,7 @@ class HeldRoom:
         self.drop(key)
         held_nodes, leaving = {uid: node for uid, (_, node) in nodes.items()}, set(victims)
         freed, asked = {claim.uid: claim for claim in claims}, list(devices)
-        until_s = now + (VICTIMS_GO_S if leaving else HELD_S)
+        until_s = now + (VICTIMS_GO_S if leaving or freed else HELD_S)
         hold = Hold(key, held_nodes, leaving | freed.keys(), until_s, len(leaving), len(freed))
         self._holds[key] = hold
         for uid in hold.victims:
@@ -90,6 +90,37 @@ class HeldRoom:
         if freed or asked:
             first = next(pod for pod, _ in nodes.values())
             claiming.keep(self._cluster, key, first, freed.values(), asked)
+
+    def restore(
+        self,
+        key: str,
+        nodes: Mapping[str, tuple[Pod, str]],
+        evicted: int,
+        claims: Iterable[ResourceClaim],
+        now: float,
+    ) -> None:
+        """What was held before a restart is held again: `claims` are still to be deallocated.
+
+        The records of several pods may be about one unit.
+        """
+        freed = list(claims)
+        hold = self._holds.get(key)
+        if hold is None:
+            self.begin(key, nodes, (), now, freed)
+            hold = self._holds[key]
+        else:
+            hold.victims |= {claim.uid for claim in freed}
+            hold.until_s = now + (VICTIMS_GO_S if hold.victims else HELD_S)
+            hold.claims += len(freed)
+            for claim in freed:
+                self.goes_for.setdefault(claim.uid, set()).add(key)
+        hold.evicted = max(hold.evicted, evicted)
+        first = next(pod for pod, _ in nodes.values())
+        claiming.keep(self._cluster, key, first, freed, ())
+
+    def keep_again(self, key: str, devices: Iterable[AllocatedDevice]) -> None:
+        """Of devices that were kept, those that are free are kept again."""
+        claiming.keep_again(self._cluster, key, {*self._holds[key].nodes.values()}, devices)
 
     def victim_gone(self, uid: str, now: float) -> None:
         for key in self.goes_for.pop(uid, ()):

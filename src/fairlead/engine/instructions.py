@@ -12,6 +12,7 @@ from fairlead.model.claims import ResourceClaim
 from fairlead.model.counted import CountedStatus
 from fairlead.model.gangs import GangSpec, GangStatus
 from fairlead.model.gpus import Grant
+from fairlead.model.kept_record import KeptRecord
 from fairlead.model.pods import Pod
 from fairlead.model.queues import QueueSpec, QueueStatus
 from fairlead.placement.verdicts import PlacementRecord, VictimsByNode
@@ -77,6 +78,8 @@ class AnnounceFailure:
     message: str
     #: The node that it is nominated for from now on; None: as before.
     nominated: str | None = None
+    #: Devices that are kept for it; they are written, and forgotten, with the nomination.
+    kept: KeptRecord | None = None
     #: Without one only the condition is written: an event on one pod of a gang is enough.
     with_event: bool = True
 

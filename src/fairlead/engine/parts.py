@@ -24,6 +24,7 @@ from fairlead.engine.gang_extenders import GangExtenders
 from fairlead.engine.gangs import Gangs
 from fairlead.engine.held_gpus import HeldGpus, HeldKind
 from fairlead.engine.in_flight import InFlight
+from fairlead.engine.kept_records import KeptRecords
 from fairlead.engine.plans import Plans
 from fairlead.engine.pod_rooms import PodRooms
 from fairlead.engine.queues import Queues
@@ -179,6 +180,8 @@ class Parts:
         self.gangs.rooms.reclaim_for = self.queues.reclaim_for
         self.gangs.rooms.reclaim_state = self.queues.reclaim_state
         self.gangs.rooms.moves_first = self.consolidation.prefer
+        #: What was kept before a restart.
+        self.kept_records = KeptRecords(self.cluster, self.queue, self.gangs.rooms.held)
         self.pod_rooms = PodRooms(self.queue, self.requeuer, self.gangs.rooms)
         #: Pods that wait for devices of others.
         self.device_rooms = DeviceRooms(

@@ -109,6 +109,8 @@ class SeenPods:
             made.append(AnnounceFailure(pod, INVALID_POD, pod.problem))
         pause = self._kept.rejections.pause_of(pod, now) if entry is None else None
         self._parts.put(pod, now, not_before_s=pause.due_s if pause else 0.0)
+        if entry is None and pod.kept is not None:
+            self._parts.kept_records.seen(pod)
         if self._parts.service_goals.is_on:
             self._parts.service_goals.seen(pod, now)
         if entry is None and self._consolidation.is_under_way:

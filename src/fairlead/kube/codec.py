@@ -16,6 +16,7 @@ from fairlead.kube.counted_words import read_counted
 from fairlead.kube.dialects.fairlead import MEMORY_LIMIT, SHARE, VISIBLE
 from fairlead.kube.gangs.api import PodWords
 from fairlead.kube.gangs.registry import ALL, GangDialects
+from fairlead.kube.kept_records import DEVICES_KEPT, read_kept
 from fairlead.kube.limits import beyond_limits, within_limits
 from fairlead.kube.pod_claims import read_pod_claims, serves_gpus
 from fairlead.kube.pod_loads import read_load
@@ -40,6 +41,7 @@ from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.errors import FairleadError, QuantityError
 from fairlead.model.gangs import Membership
 from fairlead.model.gpus import Grant
+from fairlead.model.kept_record import KeptRecord
 from fairlead.model.loads import PodLoad
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import Amounts, Pod, PodRequest, Taint
@@ -275,6 +277,7 @@ def decode_pod(
         created=meta.creation_timestamp or "",
         preempts=spec.preemption_policy != "Never",
         nominated=status.nominated_node_name,
+        kept=_kept(status) if status.nominated_node_name and not spec.node_name else None,
         started=status.start_time or "",
         evicted=meta.deletion_timestamp is not None and _was_evicted(status.conditions or ()),
         finished=status.phase in _FINISHED,
@@ -593,6 +596,11 @@ def _was_evicted(conditions: list[_Condition] | tuple[()]) -> bool:
         == ("DisruptionTarget", "True", "PreemptionByScheduler")
         for condition in conditions
     )
+
+
+def _kept(status: _PodStatus) -> KeptRecord | None:
+    said = (each.message for each in status.conditions or () if each.type == DEVICES_KEPT)
+    return read_kept(next(said, ""))
 
 
 def _unscheduled(conditions: list[_Condition] | tuple[()]) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from fairlead.model.counted import CountedAsk
 from fairlead.model.extended import ContainerAsk
 from fairlead.model.gangs import Membership
 from fairlead.model.gpus import GpuRequest, Grant
+from fairlead.model.kept_record import KeptRecord
 from fairlead.model.loads import PodLoad
 from fairlead.model.reservations import Reservation
 from fairlead.model.rules import LABEL_ONLY
@@ -253,6 +254,8 @@ class Pod:
     problem: str = ""
     #: Its nominated node (`status.nominatedNodeName`).
     nominated: str = ""
+    #: Devices that are kept for it, as its status says; only while it is pending.
+    kept: KeptRecord | None = None
     #: May others be evicted for it? (`preemptionPolicy` is not Never.)
     preempts: bool = True
     #: When its kubelet took it on, as the API server writes times; empty if it has not.

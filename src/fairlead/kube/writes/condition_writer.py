@@ -1,7 +1,7 @@
 """The PodScheduled=False condition: why a pod waits, on the pod itself."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.paths import pod_path
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
+from fairlead.kube.kept_records import DEVICES_KEPT, REASON, kept_text
 from fairlead.kube.writes.event_objects import second_time, shortened
 from fairlead.kube.writes.outbox import Outbox, WriteCounts
 from fairlead.kube.writes.pauses import pause_s
@@ -42,13 +43,20 @@ class _Condition(msgspec.Struct, rename="camel"):
     observed_generation: int | msgspec.UnsetType = msgspec.UNSET
 
 
+class _NoCondition(msgspec.Struct):
+    """Takes a condition away."""
+
+    type: str
+    directive: str = msgspec.field(default="delete", name="$patch")
+
+
 class _Meta(msgspec.Struct, rename="camel"):
     uid: str
     resource_version: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Status(msgspec.Struct, rename="camel"):
-    conditions: list[_Condition] | msgspec.UnsetType = msgspec.UNSET
+    conditions: list[_Condition | _NoCondition] | msgspec.UnsetType = msgspec.UNSET
     #: None takes it away.
     nominated_node_name: str | msgspec.UnsetType | None = msgspec.UNSET
 
@@ -59,6 +67,8 @@ class _Standing(NamedTuple):
     reason: str = ""
     message: str = ""
     nominated: str = ""
+    #: Devices that are kept for it: the message of the condition about them.
+    kept: str = ""
 
 
 class _Patch(msgspec.Struct):
@@ -82,8 +92,11 @@ class _Explanation:
         """The status to write; a nomination that is not mentioned stays."""
         announce = self.announce
         stays = announce.nominated is None
-        nominated = self.standing.nominated if stays else announce.nominated or ""
-        return _Standing(announce.reason, announce.message, nominated)
+        if stays:
+            nominated, kept = self.standing.nominated, self.standing.kept
+        else:
+            nominated, kept = announce.nominated or "", kept_text(announce.kept)
+        return _Standing(announce.reason, announce.message, nominated, kept)
 
 
 class ConditionWriter:
@@ -115,7 +128,8 @@ class ConditionWriter:
         unsent = self._outbox.unsent(pod.uid)
         if unsent is not None and announce.nominated is None:
             # What is still to be written about its nomination is not lost over a new message.
-            announce = replace(announce, nominated=unsent.announce.nominated)
+            before = unsent.announce
+            announce = replace(announce, nominated=before.nominated, kept=before.kept)
         standing = self._known(pod)
         announce = replace(
             announce,
@@ -211,16 +225,34 @@ class ConditionWriter:
             timeout_s=TIMEOUT_S,
         )
 
-    def _conditions(self, explanation: _Explanation) -> list[_Condition] | msgspec.UnsetType:
+    def _conditions(
+        self, explanation: _Explanation
+    ) -> list[_Condition | _NoCondition] | msgspec.UnsetType:
+        found = [*self._waits(explanation), *self._keeps(explanation)]
+        return found or msgspec.UNSET  # there is none, and none is to be
+
+    def _keeps(self, explanation: _Explanation) -> Iterator[_Condition | _NoCondition]:
+        """Devices that are kept for the pod, if that has changed."""
+        kept = explanation.wanted.kept
+        if kept == explanation.standing.kept:
+            return
+        if not kept:
+            yield _NoCondition(DEVICES_KEPT)
+            return
+        now = second_time(self._now_ns())
+        yield _Condition(REASON, kept, DEVICES_KEPT, "True", last_transition_time=now)
+
+    def _waits(self, explanation: _Explanation) -> Iterator[_Condition]:
+        """Why the pod waits."""
         if not explanation.wanted.reason:
-            return msgspec.UNSET  # there is none, and none is to be
+            return
         condition = _Condition(explanation.wanted.reason, explanation.wanted.message)
         if not explanation.standing.reason:
             # Otherwise the time of the first refusal is kept, as kube-scheduler does.
             condition.last_transition_time = second_time(self._now_ns())
         if explanation.generation:
             condition.observed_generation = explanation.generation
-        return [condition]
+        yield condition
 
     async def _still_wanted(self, explanation: _Explanation) -> bool:
         """Looks at the pod again, and takes over what has changed."""
@@ -242,4 +274,5 @@ class ConditionWriter:
 
 def _stands(pod: Pod) -> _Standing:
     reason, message = pod.condition
-    return _Standing(reason, shortened(message, LONGEST_MESSAGE_BYTES), pod.nominated)
+    said = shortened(message, LONGEST_MESSAGE_BYTES)
+    return _Standing(reason, said, pod.nominated, kept_text(pod.kept))
