@@ -474,6 +474,11 @@ class DeviceClaims:
             if found := self._in_flight.get(claim.uid):
                 found.in_trial = False
 
+    def put_narrowed(self, claim: ResourceClaim) -> None:
+        """In a trial: the claim with fewer alternatives, or as it is again."""
+        self.claims[claim.key] = claim
+        self._alike.pop(claim.uid, None)
+
     def hide(self, uid: str, *, hidden: bool) -> ClaimChange:
         """In a trial: as if the claim held nothing, or no longer so."""
         if hidden:

@@ -206,6 +206,9 @@ class GangAttempts:
                     trial.commit()
         except PluginFault as error:  # a user's plugin broke: this gang waits, the others go on
             return self.refusals.fault(entry, gang, str(error), now)
+        if filling.unfinished:
+            self._queue.put_back(entry)
+            return Attempt(gang, Outcome.UNFINISHED, ())
         if asked is not None:
             self.solver.hold(entry, asked, filling, now)
             return Attempt(gang, Outcome.UNFINISHED, ())
@@ -280,7 +283,7 @@ class GangAttempts:
             filling.succeeded = True
             return filling
         trial.rollback(start)
-        return self._search.best(trial, gang, now)
+        return self._search.plain(trial, gang, now)
 
     def _attempt_large(
         self, entry: Entry, gang: Gang, room: GangRoom | None, now: float
@@ -408,7 +411,7 @@ class GangAttempts:
 
     def _tried(self, entry: Entry, gang: Gang) -> Filling:
         with self._cluster.trial() as trial:
-            return self._search.best(trial, gang, entry.queued_s)
+            return self._search.asked(trial, gang, entry.queued_s)
 
     def crashed(self, entry: Entry) -> bool:
         """An attempt failed half-way; whether the gang is to be tried again now."""

@@ -6,6 +6,8 @@ from fairlead.model.gangs import GangSpec
 from fairlead.placement.verdicts import Refused
 from fairlead.queue.units import Gang
 
+ALTERNATIVES_LEFT = " Not all later alternatives of its claims were tried."
+
 
 def refusal_message(filling: Filling) -> str:
     """How many pods would have a node, and why the first of the others has none."""
@@ -21,9 +23,10 @@ def refusal_message(filling: Filling) -> str:
     if filling.first is None:
         return f"{said}{_useless(filling)}."
     pod, why = filling.first
+    more = ALTERNATIVES_LEFT if filling.alternatives_left else ""
     if not isinstance(why, Refused):
         return f"{said}; {pod.name}: {why.message}"
-    return f"{said}; {pod.name}: {why.summary}"
+    return f"{said}; {pod.name}: {why.summary}{more}"
 
 
 def _useless(filling: Filling) -> str:

@@ -112,7 +112,9 @@ class GangRefusals:
     ) -> Attempt:
         """Other units are evicted for the gang if that helps."""
         gang, woken_by = filling.gang, filling.woken_by | ROOM
-        found = self.search_room(entry, now)
+        found: RoomOutcome[Filling] = RoomOutcome(None, cut_short=True)
+        if not filling.try_again:
+            found = self.search_room(entry, now)
         if now < (evicts_s := evicts_from_s(entry, gang)):
             self._search.patience.wake_at(gang.key, evicts_s)
         if found.plan is None:
@@ -148,7 +150,7 @@ class GangRefusals:
         gang = gang_of(entry)
         if self._search.shortage(gang):
             return Filling.of(gang, ())
-        return self._search.best(trial, gang, now)
+        return self._search.plain(trial, gang, now)
 
     def _make_way(self, entry: Entry, gang: Gang, now: float) -> list[Instruction]:
         """Gangs bound in part that come later are released, if the gang can be completed then."""
@@ -161,7 +163,7 @@ class GangRefusals:
                 released.append(other)
                 for uid in gang_of(other).placed:
                     trial.evict(uid)
-                filling = self._search.best(trial, gang, now)
+                filling = self._search.plain(trial, gang, now)
                 if filling.succeeded:
                     break
             else:

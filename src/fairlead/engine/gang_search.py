@@ -7,6 +7,7 @@ from fairlead.cluster.trial import Trial
 from fairlead.engine.gang_admission import shortage
 from fairlead.engine.gang_topology_trials import TopologyPatience, TopologyTrials
 from fairlead.engine.gang_trials import BeyondQuota, Filling, GangTrials, OtherModels
+from fairlead.engine.later_alternatives import LaterAlternatives
 from fairlead.placement.gang_part import has_topology
 from fairlead.placement.gang_room import GangRoom
 from fairlead.placement.place import Placement
@@ -29,9 +30,36 @@ class GangSearch:
         self.trials = GangTrials(cluster, placements, beyond_quota, other_models)
         self.topology = TopologyTrials(cluster, placements, self.trials)
         self.patience = TopologyPatience(queue)
+        self._alternatives = LaterAlternatives(cluster, placements)
+        self._placements = placements
 
     def best(self, trial: Trial, gang: Gang, now: float, room: GangRoom | None = None) -> Filling:
         """`room`: what is known already of the requests of its pods."""
+        return self._with_alternatives(self._alternatives, trial, gang, now, room)
+
+    def asked(self, trial: Trial, gang: Gang, now: float) -> Filling:
+        """The same, for a question: later searches go on as if it had not been made."""
+        alternatives = LaterAlternatives(self._cluster, self._placements)
+        return self._with_alternatives(alternatives, trial, gang, now, None)
+
+    def _with_alternatives(
+        self,
+        alternatives: LaterAlternatives,
+        trial: Trial,
+        gang: Gang,
+        now: float,
+        room: GangRoom | None,
+    ) -> Filling:
+        """If it does not fit, with later alternatives of its claims, where profiles allow it."""
+        nearest = alternatives.nearest(gang)
+        if nearest is None:
+            nearest = self.plain(trial, gang, now, room)
+            if nearest.succeeded or not alternatives.may_help(gang, nearest):
+                return nearest
+        return alternatives.search(trial, gang, nearest, lambda: self.plain(trial, gang, now), now)
+
+    def plain(self, trial: Trial, gang: Gang, now: float, room: GangRoom | None = None) -> Filling:
+        """With the first alternatives of its claims."""
         if has_topology(gang.spec):
             return self.topology.best(trial, gang, self.patience.waited_s(gang.key, now), room)
         return self.trials.best(trial, gang)

@@ -94,6 +94,12 @@ class Filling:
     without_spot: dict[int, NodeMask] = field(default_factory=dict)
     #: Whether the gang is satisfied and the trial has it.
     succeeded: bool = False
+    #: Whether later alternatives of its claims are to be tried in the next turn; whether some were
+    #: left out for good.
+    unfinished: bool = False
+    alternatives_left: bool = False
+    #: Whether none was tried, since other gangs took too long just before.
+    try_again: bool = False
     #: Whether it would fit, but would delay a planned start.
     delays: bool = False
     #: Whether it took too long: members are left that were not looked at.

@@ -61,7 +61,9 @@ class Placement:
         self._chooser = profile.gpu_chooser
         #: Levels of its goals that pods wait for; mostly none.
         self.limited_levels = profile.goals.limited if profile.goals else ()
-        rules = (rule for rule in profile.filters if isinstance(rule, DynamicResources))
+        rules = [rule for rule in profile.filters if isinstance(rule, DynamicResources)]
+        #: Whether claims of gangs may get later alternatives.
+        self.tries_later = any(rule.tries_later for rule in rules)
         #: Whether equal devices of claims are chosen by policies.
         self._chooses = any(rule.chooses for rule in rules)
 

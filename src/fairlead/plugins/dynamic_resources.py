@@ -42,6 +42,8 @@ class DynamicResources:
     preempts: bool = False
     #: Whether equal devices are chosen by Fairlead's policies, and not in the order of the driver.
     chooses: bool = False
+    #: Whether members of a gang may get later alternatives than the first that are possible.
+    tries_later: bool = False
 
     def concerns(self, request: PodRequest) -> bool:
         return bool(request.claims)

@@ -92,6 +92,8 @@ class ClaimsConfig(_Strict):
     preempts: bool = False
     #: Of equal devices the first, as the driver lists them, or by Fairlead's policies.
     choice: Literal["first", "policies"] = "first"
+    #: Of alternatives the first that is possible for each pod, or so that a gang fits whole.
+    alternatives: Literal["first", "gangs"] = "first"
 
 
 class ProfileConfig(_Strict):
@@ -294,8 +296,12 @@ def _build(
     if wanted.goals:
         built = profiles.aiming(built, wanted.goals.goals(base, units))
     if wanted.claims:
-        chooses = wanted.claims.choice == "policies"
-        built = profiles.claiming(built, preempts=wanted.claims.preempts, chooses=chooses)
+        built = profiles.claiming(
+            built,
+            preempts=wanted.claims.preempts,
+            chooses=wanted.claims.choice == "policies",
+            tries_later=wanted.claims.alternatives == "gangs",
+        )
     if beyond := wanted.overcommit:
         built = profiles.overcommitted(built, beyond.limit, beyond.high_water)
     return profiles.isolated(built, wanted.isolation) if wanted.isolation else built

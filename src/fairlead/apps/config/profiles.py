@@ -139,12 +139,19 @@ def isolated(profile: Profile, isolation: Isolation) -> Profile:
     return replace(profile, filters=filters)
 
 
-def claiming(profile: Profile, *, preempts: bool = False, chooses: bool = False) -> Profile:
+def claiming(
+    profile: Profile, *, preempts: bool = False, chooses: bool = False, tries_later: bool = False
+) -> Profile:
     """The same with other rules for resource claims."""
     if not any(isinstance(each, DynamicResources) for each in profile.filters):
         raise ConfigError("claims needs the filter DynamicResources; enable it, or remove claims")
     filters = tuple(
-        replace(each, preempts=preempts and profile.preempts, chooses=chooses)
+        replace(
+            each,
+            preempts=preempts and profile.preempts,
+            chooses=chooses,
+            tries_later=tries_later,
+        )
         if isinstance(each, DynamicResources)
         else each
         for each in profile.filters
