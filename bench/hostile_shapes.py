@@ -14,6 +14,7 @@ from fairlead.engine.events import BudgetSeen, NamespaceSeen, PodSeen, SelectorS
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_pod
 from fairlead.model.selectors import LabelSelector, Requirement
+from hostile_alternatives import ALTERNATIVE_ENGINES, ALTERNATIVE_SHAPES
 from hostile_claim_plans import PLAN_ENGINES, PLAN_SHAPES
 from hostile_claims import CLAIM_SHAPES
 from hostile_cluster import (
@@ -455,6 +456,7 @@ SHAPES: dict[str, Shape] = {
     **WAITING_SHAPES,
     **VOLUME_SHAPES,
     **CLAIM_SHAPES,
+    **ALTERNATIVE_SHAPES,
     **OBJECT_SHAPES,
     **GANG_SHAPES,
     **PLAN_SHAPES,
@@ -467,6 +469,7 @@ SHAPES: dict[str, Shape] = {
 SHAPE_ENGINES = {
     **ENGINES,
     **GANG_ENGINES,
+    **ALTERNATIVE_ENGINES,
     **PLAN_ENGINES,
     **EVICTION_ENGINES,
     **SOURCE_ENGINES,

@@ -44,6 +44,11 @@ def are_all_tried(claims: Iterable[ResourceClaim]) -> bool:
                 for kind in kinds if (way := _ways(kind[0]))) <= MOST_SETTINGS  # fmt: skip
 
 
+def count_kinds(claims: Iterable[ResourceClaim]) -> int:
+    """How many different things the claims ask for."""
+    return len(_kinds(claims))
+
+
 def _kinds(claims: Iterable[ResourceClaim]) -> dict[object, list[ResourceClaim]]:
     """Claims that ask for the same."""
     found: dict[object, list[ResourceClaim]] = {}

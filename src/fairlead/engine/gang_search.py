@@ -14,6 +14,10 @@ from fairlead.placement.place import Placement
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.units import Gang
 
+#: What one setting of alternatives may cost before no other orders are tried for it.
+_SETTING_WORK = 10_000
+_ANY_WORK = 1 << 62
+
 
 class GangSearch:
     """It changes the trial that it is given, and nothing else."""
@@ -51,18 +55,33 @@ class GangSearch:
         room: GangRoom | None,
     ) -> Filling:
         """If it does not fit, with later alternatives of its claims, where profiles allow it."""
-        nearest = alternatives.nearest(gang)
+        nearest, begun_at = alternatives.nearest(gang), self._cluster.work.spent
         if nearest is None:
             nearest = self.plain(trial, gang, now, room)
             if nearest.succeeded or not alternatives.may_help(gang, nearest):
                 return nearest
-        return alternatives.search(trial, gang, nearest, lambda: self.plain(trial, gang, now), now)
 
-    def plain(self, trial: Trial, gang: Gang, now: float, room: GangRoom | None = None) -> Filling:
+        def place() -> Filling:
+            self.trials.gives_reasons = False
+            try:
+                return self.plain(trial, gang, now, work=_SETTING_WORK)
+            finally:
+                self.trials.gives_reasons = True
+
+        return alternatives.search(trial, gang, nearest, place, now, begun_at)
+
+    def plain(
+        self,
+        trial: Trial,
+        gang: Gang,
+        now: float,
+        room: GangRoom | None = None,
+        work: int = _ANY_WORK,
+    ) -> Filling:
         """With the first alternatives of its claims."""
         if has_topology(gang.spec):
             return self.topology.best(trial, gang, self.patience.waited_s(gang.key, now), room)
-        return self.trials.best(trial, gang)
+        return self.trials.best(trial, gang, work)
 
     def shortage(self, gang: Gang) -> str:
         """Which sum that the gang needs is not free; empty if none."""

@@ -18,6 +18,7 @@ from fairlead.engine import gang_domains, gang_models, reservations
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.goal_report import recorded
+from fairlead.placement.making_room import counted_work
 from fairlead.placement.place import Placement
 from fairlead.placement.topology_refusals import TopologyRefusal
 from fairlead.placement.verdicts import Placed, PlacementRecord, Refused
@@ -35,11 +36,16 @@ _MOST_LOOKS = 8
 
 #: What one attempt may cost (see `Work.spent`) before no more orders, groups or domains are tried.
 _MOST_WORK = 100_000
+#: The same for gangs with resource claims: their work is counted less exactly.
+_MOST_CLAIM_WORK = 40_000
 _ANY_WORK = 1 << 62
 #: What it costs to find parts of GPUs for a member; devices for its claims; a step of that search.
 _PART_WORK = 150
 _CLAIM_WORK = 800
 _STEP_WORK = 3
+
+#: A refusal without its reasons.
+_UNTOLD = Refused(0, (), (), NOTHING)
 
 #: A request, and which mask of rows it is limited to.
 Kind = tuple[PodRequest, int]
@@ -210,6 +216,8 @@ class GangTrials:
         self._beyond_quota = beyond_quota
         self._other_models = other_models
         self._spent_until = 0
+        #: Whether it is found out why members get no node: that takes as long as to place some.
+        self.gives_reasons = True
         #: Whether it is noted why members go where they go.
         self.keeps_records: Callable[[], bool] = _never
 
@@ -227,7 +235,7 @@ class GangTrials:
             while filling.left:
                 if len(filling.placed) >= until:
                     return False
-                if not self._next(trial, filling) and filling.is_hopeless:
+                if not self._next_counted(trial, filling) and filling.is_hopeless:
                     return True
                 if filling.is_full:
                     return True
@@ -236,6 +244,13 @@ class GangTrials:
             if not filling.look_again():
                 return True
         return True
+
+    def _next_counted(self, trial: Trial, filling: Filling) -> bool:
+        """The same, with what a search for devices takes."""
+        if not filling.left[-1].request.claims:
+            return self._next(trial, filling)
+        with counted_work(self._cluster):
+            return self._next(trial, filling)
 
     def _next(self, trial: Trial, filling: Filling) -> bool:
         """Whether the next member got a node."""
@@ -301,12 +316,17 @@ class GangTrials:
     ) -> Placed | Refused:
         """With what HTTP extenders say about the member."""
         if (members := self._cluster.extended_members) is None:
-            return placement.place(pod, within, evicts=False)
+            return self._verdict(placement, pod, within)
         self._cluster.extended = members.of(pod.uid)
         try:
-            return placement.place(pod, within, evicts=False)
+            return self._verdict(placement, pod, within)
         finally:
             self._cluster.extended = None
+
+    def _verdict(self, placement: Placement, pod: Pod, within: NodeMask | None) -> Placed | Refused:
+        if self.gives_reasons:
+            return placement.place(pod, within, evicts=False)
+        return placement.find(pod, within) or _UNTOLD
 
     def _within_spot_share(
         self, filling: Filling, share: float | None, within: NodeMask | None
@@ -334,10 +354,14 @@ class GangTrials:
         row = self._cluster.row_of.get(held.node) if held else None
         return row is not None and self._cluster.columns.is_spot(row)
 
-    def best(self, trial: Trial, gang: Gang) -> Filling:
-        """One that satisfies the gang and is in the trial, or else the one that came nearest."""
+    def best(self, trial: Trial, gang: Gang, work: int = _MOST_WORK) -> Filling:
+        """One that satisfies the gang and is in the trial, or else the one that came nearest.
+
+        After so much `work` no more orders, groups or domains are tried.
+        """
         order, start = ordered(gang), trial.checkpoint()
-        self._spent_until = self._cluster.work.spent + _MOST_WORK
+        most = _MOST_CLAIM_WORK if any(pod.request.claims for pod in order) else _MOST_WORK
+        self._spent_until = self._cluster.work.spent + min(work, most)
         if (found := self._on_one_model(trial, gang, order)) is not None:
             return found
         nearest = Filling.of(gang, ())

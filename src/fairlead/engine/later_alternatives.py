@@ -17,6 +17,7 @@ from fairlead.engine.alternative_settings import (
     Setting,
     Settings,
     are_all_tried,
+    count_kinds,
     have_alternatives,
     settings,
 )
@@ -32,8 +33,10 @@ from fairlead.queue.units import Gang
 #: Larger gangs have the first alternatives, as with kube-scheduler.
 MOST_PODS = 100
 #: What the settings of one turn may cost (see `Work.spent`), and turns of one search.
-_TURN_WORK = 50_000
+_TURN_WORK = 25_000
 _MOST_TURNS = 16
+#: Claims of a gang that ask for something else: nodes are looked at for each setting of each.
+_MOST_KINDS = 8
 #: Searches that may go on in a later turn.
 _MOST_BEGUN = 8
 
@@ -86,17 +89,28 @@ class LaterAlternatives:
         return lacks and any(True for _ in self._claims(gang))
 
     def search(
-        self, trial: Trial, gang: Gang, nearest: Filling, place: PlaceGang, now: float
+        self,
+        trial: Trial,
+        gang: Gang,
+        nearest: Filling,
+        place: PlaceGang,
+        now: float,
+        begun_at: int,
     ) -> Filling:
-        """With other alternatives; else the nearest one, with whether more is to be tried."""
+        """With other alternatives; else the nearest one, with whether more is to be tried.
+
+        `begun_at`: the work that had been done when the turn of the gang began.
+        """
         begun = self._begun.pop(gang.key, None)
+        if count_kinds(self._claims(gang)) > _MOST_KINDS:
+            return replace(nearest, alternatives_left=True)
         if begun is None and not self._pace.allows(now):
             return replace(nearest, alternatives_left=True, try_again=True)
         state, turns = self._state(gang), begun.turns if begun else 0
         if begun is None or begun.state != state:
             begun = self._new(gang, nearest, state, turns)
         before = self._cluster.work.spent
-        found = self._go_on(trial, gang, begun, place, before + _TURN_WORK)
+        found = self._go_on(trial, gang, begun, place, begun_at + _TURN_WORK)
         self._pace.spend(self._cluster.work.spent - before)
         if found is not None:
             return found
@@ -125,8 +139,7 @@ class LaterAlternatives:
         start = trial.checkpoint()
         while begun.next is not None and self._cluster.work.spent <= until:
             setting, is_answer = begun.next
-            with counted_work(self._cluster):
-                filling = self._tried(gang, setting, place)
+            filling = self._tried(gang, setting, place)
             if filling is None:
                 return None
             if filling.succeeded and is_answer:
@@ -148,7 +161,7 @@ class LaterAlternatives:
 
     def _has_looked(self, gang: Gang) -> bool:
         try:
-            with self._cluster.claims.inventory.turn.limited():
+            with self._cluster.claims.inventory.turn.limited(), counted_work(self._cluster):
                 for pod in gang.pods:
                     self._placements[pod.scheduler].view(pod)
         except LookUnfinished:

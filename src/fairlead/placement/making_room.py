@@ -359,8 +359,10 @@ class RoomSearch(Generic[P]):
 def counted_work(cluster: Cluster) -> Iterator[None]:
     """What a search for devices takes counts as work, too."""
     before = cluster.claims.work
-    yield
-    cluster.work.terms += _STEP * (cluster.claims.work - before)
+    try:
+        yield
+    finally:
+        cluster.work.terms += _STEP * (cluster.claims.work - before)
 
 
 def evict_units(
