@@ -43,6 +43,7 @@ def test_a_profile_says_how_claims_are_treated() -> None:
         profiles:
           - {schedulerName: ours, claims: {preempts: true, choice: policies}}
           - {schedulerName: gentle, preempts: false, claims: {preempts: true}}
+          - {schedulerName: whole, claims: {alternatives: gangs}}
           - {schedulerName: kube}
     """)
     rules = {
@@ -52,6 +53,7 @@ def test_a_profile_says_how_claims_are_treated() -> None:
     assert rules == {
         "ours": DynamicResources(preempts=True, chooses=True),
         "gentle": DynamicResources(),
+        "whole": DynamicResources(tries_later=True),
         "kube": DynamicResources(),
     }
     filters = "{disabled: [DynamicResources]}"

@@ -66,7 +66,7 @@ class DraObjects:
             "driver": DRIVER,
             "nodeName": node,
             "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": list(devices),
+            "devices": list(devices) or None,
             **more,
         }
         name = f"{self.namespace}-{node}-{len(self._made)}"[-63:].strip("-")

@@ -205,6 +205,62 @@ def test_a_gang_has_its_devices_although_the_scheduler_is_killed(
     assert audit.check() == 4
 
 
+@pytest.mark.parametrize("alternatives", ["first", "gangs"])
+def test_a_gang_has_halves_of_a_card_only_where_the_profile_says_so(
+    dra: DraObjects,
+    pods: Pods,
+    create_nodes: CreateNodes,
+    control_plane: ControlPlane,
+    tmp_path: Path,
+    alternatives: str,
+) -> None:
+    """Each pod prefers the whole card. As with kube-scheduler, the first one would take it."""
+    config = tmp_path / "fairlead.yaml"
+    claims = f"{{alternatives: {alternatives}}}"
+    config.write_text(f"profiles: [{{schedulerName: gpu-scheduler, claims: {claims}}}]")
+    audit = ClaimAudit(dra.plane, dra.namespace)
+    (name,) = create_nodes([f"card-of-{dra.namespace}"[:60].strip("-")])
+    a_card(dra, name)
+    wanted = [{"name": size, "deviceClassName": f"{dra.namespace}-{size}"}
+              for size in ("whole", "half")]  # fmt: skip
+    dra.a_template("card", claim_spec({"name": "card", "firstAvailable": wanted}))
+    said = {"fairlead.dev/gang": "g", "fairlead.dev/gang-min": "2"}
+    gang, admin = ("g-0", "g-1"), control_plane.kubeconfig_for()
+    for each in gang:
+        asking = uses("card", template=True)
+        pods.create(each, metadata={"annotations": said}, resourceClaims=asking)
+    with fairlead(control_plane, "--config", str(config), kubeconfig=admin):
+        if alternatives == "first":
+            pods.wait_refused(gang[0])
+            pods.wait_refused(gang[1])
+            assert not any(devices_of(each) for each in dra.all_claims())
+            return
+        assert pods.wait_bound(*gang) == dict.fromkeys(gang, name)
+    found = [device for each in dra.all_claims() for device in devices_of(each)]
+    assert sorted(found) == [f"{name}/half-0", f"{name}/half-1"]
+    assert audit.check() == 2
+
+
+def a_card(dra: DraObjects, node: str) -> None:
+    """It can be used whole, or as two halves."""
+    sizes = {"whole": 2, "half-0": 1, "half-1": 1}
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 2}
+    devices = [
+        device(
+            name,
+            attributes={"size": {"string": name.partition("-")[0]}},
+            consumesCounters=[{"counterSet": "card", "counters": {"slots": {"value": str(slots)}}}],
+        )
+        for name, slots in sizes.items()
+    ]
+    dra.a_slice(node, devices, pool=pool)
+    counters = [{"name": "card", "counters": {"slots": {"value": "2"}}}]
+    dra.a_slice(node, (), pool=pool, sharedCounters=counters)
+    for size in ("whole", "half"):
+        own = f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].size == '{size}'"
+        dra.a_class(f"{dra.namespace}-{size}", own)
+
+
 def _kept_for(pods: Pods, name: str) -> bool:
     conditions = (pods.get(name) or {}).get("status", {}).get("conditions", [])
     return any(each["type"] == DEVICES_KEPT for each in conditions)

@@ -12,7 +12,7 @@ Skipped = tuple[int, ...]
 
 
 @contextmanager
-def narrowed(state: DeviceClaims, skipped: Mapping[str, Skipped]) -> Iterator[None]:
+def narrowed_claims(state: DeviceClaims, skipped: Mapping[str, Skipped]) -> Iterator[None]:
     """Meanwhile these claims, by key, have only the alternatives that are left.
 
     Steps that are planned meanwhile name such claims: the caller puts that right.

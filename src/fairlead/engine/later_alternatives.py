@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fairlead.claims.errors import LookUnfinished
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.narrowed_claims import narrowed
+from fairlead.cluster.narrowed_claims import narrowed_claims
 from fairlead.cluster.trial import Trial
 from fairlead.engine.alternative_settings import (
     Setting,
@@ -152,7 +152,7 @@ class LaterAlternatives:
         """None: nodes are still to be looked at, in the next turn."""
         state = self._cluster.claims
         whole = {key: state.claims[key] for key in setting}
-        with narrowed(state, setting):
+        with narrowed_claims(state, setting):
             if not self._has_looked(gang):
                 return None
             filling = place()
