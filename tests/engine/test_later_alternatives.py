@@ -1,5 +1,6 @@
 """Gangs whose claims get later alternatives (`firstAvailable`), so that they fit whole."""
 
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any
@@ -8,15 +9,15 @@ import pytest
 from test_gang_claims import devices_of, step_of
 
 from builders import SCHEDULER, a_node, decide, see, without_annotations
-from claim_objects import a_claim, a_claiming_pod, a_slice, an_allocation
+from claim_objects import a_claim, a_claim_user, a_claiming_pod, a_slice, an_allocation
 from fairlead.apps.config.profiles import built_in, claiming
 from fairlead.engine import alternative_settings, events, later_alternatives
 from fairlead.engine.alternative_settings import settings
 from fairlead.engine.engine import Engine
-from fairlead.engine.instructions import AnnounceFailure, Instruction, Prepare
+from fairlead.engine.instructions import AnnounceFailure, Evict, Instruction, Prepare
 from fairlead.model.claims import DeviceNeed, DeviceRequest, ResourceClaim
 from fairlead.model.devices import CounterSet, Device, DeviceClass, DeviceForm
-from fairlead.model.gangs import GangSpec, Membership
+from fairlead.model.gangs import GangSpec, Membership, TopologyRule
 
 KEY = "fairlead/default/g"
 SIZES = {"whole": 4, "half": 2, "quarter": 1}
@@ -260,3 +261,45 @@ def _lateness(engine: Engine, sizes: list[tuple[str, ...]]) -> int:
     held = engine.cluster.claims.held
     return sum(each.index(held[f"u-c{at}"][0].device.partition("-")[0])
                for at, each in enumerate(sizes))  # fmt: skip
+
+
+def test_nobody_is_evicted_if_later_alternatives_are_enough() -> None:
+    engine = an_engine("n1", "n2", preempts=True)
+    low = replace(a_claiming_pod("low", "low"), node="n2")
+    has = an_allocation("n2", "whole-0-0")
+    show(engine, a_claim("low", allocation=has, reserved_for=(a_claim_user(low),)))
+    see(engine, low)
+    gang(engine, wanting("a", "whole", "half"), wanting("b", "whole", "half"), priority=10)
+    made = decide(engine)
+    assert taken(made) == ["half", "half"]
+    assert not [each for each in made if isinstance(each, Evict)]
+
+
+def test_a_gang_in_one_rack_has_later_alternatives_there() -> None:
+    """Each rack has a node with one card."""
+    engine = an_engine()
+    for name in ("n1", "n2"):
+        node = a_node(name, gpus=0, labels={"example.com/rack": name})
+        engine.handle(events.NodeSeen(node), now=0.0)
+        show(engine, *cards_of(name, 1))
+    spec = GangSpec(KEY, 2, topology=(TopologyRule("example.com/rack"),))
+    show(engine, *(wanting(name, "whole", "half") for name in "ab"))
+    see(engine, *(a_claiming_pod(f"m-{name}", name, gang=Membership(KEY, spec=spec))
+                  for name in "ab"))  # fmt: skip
+    made = decide(engine)
+    assert taken(made) == ["half", "half"]
+    assert len({each.node for each in made if isinstance(each, Prepare)}) == 1
+
+
+def test_looking_at_a_gang_changes_nothing() -> None:
+    """What `fairlead explain` says of a gang before it is tried."""
+    engine = an_engine("n1")
+    claims = [wanting(f"c{at}", "whole", "half") for at in range(2)]
+    gang(engine, *claims)
+    (entry,) = engine.queue.gangs()
+    outlook = engine.gang_outlook(entry.unit.pod)
+    assert outlook is not None
+    assert outlook.state == "fits"
+    assert engine.cluster.claims.claims == {claim.key: claim for claim in claims}
+    assert not engine.cluster.claims.held
+    assert taken(decide(engine)) == ["half", "half"]

@@ -165,7 +165,8 @@ class GangAttempts:
 
     def _may_fit(self, entry: Entry, gang: Gang) -> bool:
         """Extenders are not asked about a gang that has no room anyway."""
-        return self._tried(entry, gang).succeeded
+        with self._cluster.trial() as trial:
+            return self._search.plain(trial, gang, entry.queued_s).succeeded
 
     def _look_on(self, entry: Entry) -> Attempt:
         """Makes some views of the gang."""
@@ -195,6 +196,7 @@ class GangAttempts:
         if self._limit is None and self._views.is_costly(gang):
             return self._attempt_in_slices(entry, gang, room, now)
         asks = self.solver.is_on and self._limit is None
+        self._search.tries_later = not (self.extenders and self.extenders.concern_it)
         try:
             asked = self.solver.prepare(gang, now) if asks else None
             with self._cluster.trial() as trial:
@@ -246,7 +248,7 @@ class GangAttempts:
         """The best one that delays no planned start."""
         if self._limit is None or self.limited is None:
             return self.solver.best(trial, gang, now, room)
-        best = partial(self._search.best, gang=gang, now=now)
+        best = partial(self._search.plain, gang=gang, now=now)
         return self.limited.fill(trial, best, self._limit, now)
 
     def _limited(self) -> AbstractContextManager[None]:

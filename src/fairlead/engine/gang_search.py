@@ -34,11 +34,16 @@ class GangSearch:
         self.trials = GangTrials(cluster, placements, beyond_quota, other_models)
         self.topology = TopologyTrials(cluster, placements, self.trials)
         self.patience = TopologyPatience(queue)
+        #: Whether later alternatives of claims are tried, where profiles allow it: not for gangs
+        #: that HTTP extenders are asked about, which know only of the first ones.
+        self.tries_later = True
         self._alternatives = LaterAlternatives(cluster, placements)
         self._placements = placements
 
     def best(self, trial: Trial, gang: Gang, now: float, room: GangRoom | None = None) -> Filling:
         """`room`: what is known already of the requests of its pods."""
+        if not self.tries_later:
+            return self.plain(trial, gang, now, room)
         return self._with_alternatives(self._alternatives, trial, gang, now, room)
 
     def asked(self, trial: Trial, gang: Gang, now: float) -> Filling:

@@ -85,8 +85,7 @@ class LaterAlternatives:
         claiming = {pod.scheduler for pod in gang.pods if pod.request.claims}
         if not claiming or not all(self._placements[name].tries_later for name in claiming):
             return False
-        lacks = bool(nearest.woken_by & Aspect.CLAIMS) or nearest.topology is not None
-        return lacks and any(True for _ in self._claims(gang))
+        return bool(nearest.woken_by & Aspect.CLAIMS) and any(True for _ in self._claims(gang))
 
     def search(
         self,
