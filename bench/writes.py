@@ -1,4 +1,4 @@
-"""What one Binding and one Event cost the API server, by how they are written.
+"""What a Binding, an Event and the writes to a claim cost the API server, by how they are written.
 
     python bench/writes.py                  12 rounds, 100 writes of each kind in each
 
@@ -15,16 +15,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import msgspec
 
 from bare_client import each
 from fairlead.engine.instructions import Bind
 from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.claims.claims import decode_claim
+from fairlead.kube.claims.patches import allocated, finalizer_patch
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.client import Client
+from fairlead.kube.http.transport import JSON_PATCH
 from fairlead.kube.writes.binder import encode_binding
 from fairlead.kube.writes.event_objects import scheduled_event
+from fairlead.model.claims import AllocatedDevice, Allocation, ClaimUser, ResourceClaim
 from fairlead.model.pods import Pod
 from fairlead.sim.controlplane import ChildProcess, ControlPlane
 from ground import assets
@@ -32,6 +37,9 @@ from pods import plain
 
 NODE, HOST = "node-0", "bench"
 PODS = "/api/v1/namespaces/default/pods"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+SPEC = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpus"}}]}}
+ALLOCATION = Allocation((AllocatedDevice("gpu", "gpu.example.com", NODE, "gpu-0"),))
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 JSON, PROTOBUF = "application/json", "application/vnd.kubernetes.protobuf"
 #: The reply holds the metadata alone.
@@ -94,6 +102,22 @@ def _varint(value: int) -> bytes:
     return bytes([low | 128]) + _varint(rest) if rest else bytes([low])
 
 
+def _protected(claim: ResourceClaim) -> bytes:
+    return msgspec.json.encode(finalizer_patch(claim))
+
+
+def _allocated(claim: ResourceClaim) -> bytes:
+    return msgspec.json.encode(allocated(claim, ClaimUser("u", "p"), ALLOCATION))
+
+
+def _allocation_patch(claim: ResourceClaim) -> bytes:
+    """The same as a patch."""
+    whole = allocated(claim, ClaimUser("u", "p"), ALLOCATION)
+    meta = (("uid", claim.uid), ("resourceVersion", claim.version))
+    steps = [{"op": "replace", "path": f"/metadata/{name}", "value": value} for name, value in meta]
+    return msgspec.json.encode([*steps, {"op": "add", "path": "/status", "value": whole["status"]}])
+
+
 # -- measuring -----------------------------------------------------------------------------------
 
 
@@ -103,24 +127,37 @@ class Kind:
 
     what: str
     how: str
-    body: Callable[[Pod], bytes]
+    body: Callable[[Any], bytes]
     content_type: str = JSON
     accept: str | None = None
     #: Unknown and repeated fields: warn of them (the server's default), or do not look.
     lenient: bool = False
+    method: str = "POST"
 
-    async def write(self, client: Client, pod: Pod) -> None:
-        path = EVENTS if self.what == "event" else f"{PODS}/{pod.name}/binding"
+    @property
+    def is_of_claims(self) -> bool:
+        return self.what in ("finalizer", "allocation")
+
+    def path(self, name: str) -> str:
+        paths = {
+            "event": EVENTS,
+            "bind": f"{PODS}/{name}/binding",
+            "finalizer": f"{CLAIMS}/{name}",
+            "allocation": f"{CLAIMS}/{name}/status",
+        }
+        return paths[self.what]
+
+    async def write(self, client: Client, subject: Pod | ResourceClaim) -> None:
         params = {"fieldValidation": "Ignore"} if self.lenient else None
         reply = await client.request(
-            "POST",
-            path,
-            body=self.body(pod),
+            self.method,
+            self.path(subject.name),
+            body=self.body(subject),
             params=params,
             content_type=self.content_type,
             accept=self.accept,
         )
-        assert reply.status == 201, reply.message
+        assert reply.status in (200, 201), reply.message
 
 
 KINDS = (
@@ -133,6 +170,9 @@ KINDS = (
     Kind("event", "JSON, reply of metadata alone", _event, accept=METADATA),
     Kind("event", "protobuf", _event_in_protobuf, PROTOBUF),
     Kind("event", "protobuf, also the reply", _event_in_protobuf, PROTOBUF, PROTOBUF),
+    Kind("finalizer", "JSON patch, as Fairlead", _protected, JSON_PATCH, method="PATCH"),
+    Kind("allocation", "PUT, as Fairlead", _allocated, method="PUT"),
+    Kind("allocation", "JSON patch", _allocation_patch, JSON_PATCH, method="PATCH"),
 )
 
 
@@ -154,7 +194,7 @@ def main() -> None:
     for kind, costs in found.items():
         api, etcd = zip(*costs, strict=True)
         figures = f"api {min(api):.3f}, {median(api):.3f}  etcd {median(etcd):.3f}"
-        print(f"{kind.what:6} {kind.how:30} {figures}")
+        print(f"{kind.what:10} {kind.how:30} {figures}")
 
 
 async def _measure(
@@ -165,14 +205,16 @@ async def _measure(
     found: dict[Kind, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
     for number in range(rounds):
         for kind in (*KINDS[number % len(KINDS) :], *KINDS[: number % len(KINDS)]):
-            pods = await _new_pods(client, writes)
+            make = _new_claims if kind.is_of_claims else _new_pods
+            made = await make(client, writes)
             await asyncio.sleep(0.5)  # what creating them left to do
             before = [_cpu_ns(server) for server in servers]
-            await each(pods, lambda pod, kind=kind: kind.write(client, pod))
+            await each(made, lambda one, kind=kind: kind.write(client, one))
             await asyncio.sleep(0.05)
             used = [_cpu_ns(s) - b for s, b in zip(servers, before, strict=True)]
             found[kind].append((used[0] / writes / 1e6, used[1] / writes / 1e6))
-            await each(pods, lambda pod: _delete(client, pod))
+            if not kind.is_of_claims:
+                await each(made, lambda pod: _delete(client, pod))
     await client.close()
     return found
 
@@ -192,6 +234,19 @@ async def _new_pods(client: Client, count: int) -> list[Pod]:
         reply = await client.request("POST", PODS, body=msgspec.json.encode(body))
         assert reply.status == 201, reply.message
         made.append(decode_pod(reply.body))
+
+    await each(range(count), create)
+    return made
+
+
+async def _new_claims(client: Client, count: int) -> list[ResourceClaim]:
+    made: list[ResourceClaim] = []
+
+    async def create(_: int) -> None:
+        body = {"metadata": {"generateName": "claim-"}, "spec": SPEC}
+        reply = await client.request("POST", CLAIMS, body=msgspec.json.encode(body))
+        assert reply.status == 201, reply.message
+        made.append(decode_claim(reply.body))
 
     await each(range(count), create)
     return made
