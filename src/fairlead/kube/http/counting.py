@@ -1,9 +1,9 @@
-"""How many requests of one kind of writers have no reply yet."""
+"""How many requests of some writers have no reply yet."""
 
-from collections.abc import Callable, Mapping
+from typing import Any
 
 from fairlead.kube.http.reply import Reply
-from fairlead.kube.http.transport import JSON, Transport
+from fairlead.kube.http.transport import Transport
 
 
 class Counted:
@@ -13,29 +13,9 @@ class Counted:
         self._client = client
         self.under_way = 0
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes | None = None,
-        params: Mapping[str, str] | None = None,
-        content_type: str = JSON,
-        timeout_s: float = 30.0,
-        accept: str | None = None,
-        before_send: Callable[[], None] | None = None,
-    ) -> Reply:
+    async def request(self, method: str, path: str, **options: Any) -> Reply:
         self.under_way += 1
         try:
-            return await self._client.request(
-                method,
-                path,
-                body=body,
-                params=params,
-                content_type=content_type,
-                timeout_s=timeout_s,
-                accept=accept,
-                before_send=before_send,
-            )
+            return await self._client.request(method, path, **options)
         finally:
             self.under_way -= 1
