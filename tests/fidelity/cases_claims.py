@@ -75,6 +75,8 @@ CASES = [
                     {"op": "add", "path": "/metadata/finalizers", "value": [_FINALIZER]}, only=_STATUS), _UNPROTECTED),
     case("a status of a resource claim is put without its spec", _MADE, _PROTECTED,
          put(f"{_CLAIMS}/c/status", _whole(allocation=_allocation("gpu-0"), reservedFor=_users(0)), only=_STATUS), get(f"{_CLAIMS}/c", only=_STATUS), _UNPROTECTED),
+    case("generateName is part of the status", hidden(post(_CLAIMS, {**_ONE, "metadata": {"name": "c", "generateName": "made-from-"}}, save=_VERSION)),
+         put(f"{_CLAIMS}/c/status", _whole(allocation=_allocation("gpu-0")), only=("metadata.generateName",))),
     case("a status of an older resource claim is not put", _MADE, _PROTECTED, hidden(merge(f"{_CLAIMS}/c", {"metadata": {"labels": {"a": "b"}}})),
          put(f"{_CLAIMS}/c/status", _whole(allocation=_allocation("gpu-0")), only=_REFUSED), _UNPROTECTED),
     case("a status of another resource claim is not put", _MADE,

@@ -26,5 +26,7 @@ OTHER_VERSIONS: dict[str, dict[str, str]] = {
         "a CSI driver": "preventPodSchedulingIfMissing is false by default",
         "a stateful set gets its defaults": "rollingUpdate.maxUnavailable is 1",
         "a stateful set's service stays": "the message names the one field that may not change",
+        "two requests of one name": "the message shows the request, not its name",
+        "two reservations of one user": "the message shows the user, not its uid",
     },
 }
