@@ -119,6 +119,29 @@ def test_a_pool_that_is_published_in_part_gives_out_nothing() -> None:
     assert _names(allocator.allocate("n", {}, [_claim(2)])) == ["a", "b"]
 
 
+class _Compared(str):
+    """A name that counts how often it is compared."""
+
+    __slots__ = ()
+    times = 0
+
+    def __eq__(self, other: object) -> bool:
+        _Compared.times += 1
+        return str(self) == other
+
+    __hash__ = str.__hash__
+
+
+def test_a_name_that_a_pool_has_twice_is_found_at_once() -> None:
+    names = [*(f"gpu-{number}" for number in range(1000)), "gpu-998"]
+    parts = [_slice("a", *(_device(_Compared(name)) for name in names))]
+    inventory, *_ = _world(*parts)
+    _Compared.times = 0
+    (pool,) = inventory.on("a", {}).pools
+    assert pool.invalid == "duplicate device name gpu-998"
+    assert _Compared.times < 5000
+
+
 def test_a_slice_with_a_problem_makes_its_pool_invalid() -> None:
     _, _, allocator = _world(
         _slice("n", _device("a"), slice_count=2), _slice("n", name="n-1", problem="no sense")

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from builders import a_node, a_pod, an_engine, decide, decide_once, see
 from claim_objects import (
     DRIVER,
@@ -15,6 +17,7 @@ from claim_objects import (
     an_allocation,
     on_node,
 )
+from fairlead.cluster import claiming
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import (
@@ -756,3 +759,22 @@ def test_a_rule_about_all_taints_is_carried_out_over_several_turns() -> None:
     assert turns > 1
     assert isinstance(told[0], AnnounceFailure)
     assert "1500 cannot allocate all claims" in told[0].message
+
+
+def test_a_node_that_lists_too_many_devices_stops_claims_on_itself_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(claiming, "MOST_DEVICES", 4)
+    four = a_slice("n1", *(f"gpu-{number}" for number in range(4)), slice_count=2)
+    more = a_slice("n1", "gpu-9", name="more", slice_count=2)
+    forged = a_slice("n1", "gpu-0", name="forged", pool="n2", generation=2**60)
+    engine = engine_with(four, more, a_slice("n2", "gpu-0"), forged, a_claim(), a_claim("d"))
+    assert bind(engine, a_claiming_pod("p", "c")) == "n2"
+    see(engine, a_claiming_pod("q", "d"))
+    (told,) = decide(engine, now=2.0)
+    assert isinstance(told, AnnounceFailure)
+
+    show(engine, replace(four, devices=four.devices[:3]), more, now=3.0)
+
+    asked, _ = prepared(decide(engine, now=40.0))
+    assert asked.node == "n1"

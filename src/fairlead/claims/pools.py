@@ -196,11 +196,12 @@ def _built(key: PoolKey, here: list[ResourceSlice], elsewhere: list[ResourceSlic
 
 
 def _repeated_device(devices: list[Device]) -> str:
-    listed = [device.form.name for device in devices]
-    if len(set(listed)) == len(listed):
-        return ""
-    repeated = next(name for at, name in enumerate(listed) if name in listed[:at])
-    return f"duplicate device name {repeated}"
+    names: set[str] = set()
+    for device in devices:
+        if device.form.name in names:
+            return f"duplicate device name {device.form.name}"
+        names.add(device.form.name)
+    return ""
 
 
 def _repeated_set(slices: list[ResourceSlice]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairlead.claims.free_devices import can_be_held
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
 _FREED = Aspect.CLAIMS | Aspect.DEVICES | Aspect.USAGE
 #: A change that concerns more nodes is one that concerns all.
 _FEW = 8
+#: Of one node, in all its own slices: what a turn has time for. Machines have hundreds.
+MOST_DEVICES = 4096
 
 
 def put(cluster: "Cluster", seen: ClaimObject) -> bool:
     """An object was seen; whether anything about it is new."""
     if isinstance(seen, ResourceSlice):
+        seen = _within_limit(cluster, seen)
         claim_gpus.count_published(cluster, seen, +1)
         claim_gpus.count_published(cluster, cluster.claims.slice_named(seen.name), -1)
     change = cluster.claims.put(seen)
@@ -38,6 +42,20 @@ def put(cluster: "Cluster", seen: ClaimObject) -> bool:
     if change.seen and isinstance(seen, ResourceClaim) and cluster.tenants is not None:
         _count_again(cluster, seen)
     return change.seen
+
+
+def _within_limit(cluster: "Cluster", part: ResourceSlice) -> ResourceSlice:
+    """The slice; without devices and of no pool if its node lists more of them than it may.
+
+    So its pool is incomplete there, and no other node is concerned whose pool it may name.
+    """
+    node = part.nodes.node_name
+    others = cluster.claims.slices_on(node) if node and part.devices else ()
+    listed = sum(len(each.devices) for each in others if each.name != part.name)
+    if not node or listed + len(part.devices) <= MOST_DEVICES:
+        return part
+    problem = f"the slices of node {node} list more than {MOST_DEVICES} devices"
+    return replace(part, pool="", slice_count=1, devices=(), counter_sets=(), problem=problem)
 
 
 def _count_again(cluster: "Cluster", claim: ResourceClaim) -> None:
