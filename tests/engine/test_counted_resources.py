@@ -483,6 +483,17 @@ def test_only_statuses_of_what_changed_are_computed(monkeypatch: pytest.MonkeyPa
     assert world.statuses["solver"].used == 1
 
 
+def test_statuses_of_many_layers_are_computed_over_several_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = CountedWorld(*(replace(RACKS, name=f"racks-{at}") for at in range(4)))
+    world.run_until(10)
+    world.tell(NodeSeen(a_node("c1", labels={"rack": "c"})))  # each has another layer then
+    monkeypatch.setattr(counted_statuses, "_LAYERS_OF_TURN", 2)
+    turns = [[each.name for each in world.engine.tend(now=20.0 + at)] for at in range(5)]
+    assert turns == [["racks-0"], ["racks-1"], ["racks-2"], ["racks-3"], []]
+
+
 def test_a_number_from_the_future_is_not_known() -> None:
     terms = OutsideTerms(max_age_s=100)
     world = CountedWorld(replace(SOLVER, outside=terms, measured=OutsideUse(2, 1e9)))

@@ -1,6 +1,7 @@
 """Statuses of counted resources, and how old the numbers of outside use are."""
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from heapq import nsmallest
 
 from fairlead.cluster.counted_book import CountedBook
@@ -12,6 +13,8 @@ _EVERY_S = 5.0
 #: Namespaces and layers that a status lists.
 _MOST_HOLDERS = 50
 _MOST_LAYERS = 50
+#: Layers that are looked at in one turn, for all statuses together: about 50 ms.
+_LAYERS_OF_TURN = 20_000
 
 
 class CountedStatuses:
@@ -19,14 +22,18 @@ class CountedStatuses:
         self._utc_s = utc_s
         self._looked_s = float("-inf")
         self._made: dict[str, tuple[int, CountedStatus]] = {}
+        #: Those of the last look that are left for the next turns.
+        self._left: deque[str] = deque()
 
     def forget(self, name: str) -> None:
         self._made.pop(name, None)
 
     def due_s(self, books: Iterable[CountedBook]) -> float | None:
         """When one has to be looked at: its use has changed, or a number becomes too old."""
+        if self._left:
+            return self._looked_s
         due = [self._stale_at(book) for book in books]
-        if any(self._made.get(book.spec.name, (-1,))[0] != book.version for book in books):
+        if any(map(self._has_changed, books)):
             due.append(self._looked_s + _EVERY_S)
         return min((each for each in due if each is not None), default=None)
 
@@ -53,18 +60,29 @@ class CountedStatuses:
         due_s = self.due_s(books)
         if due_s is None or now < due_s:
             return [], []
-        self._looked_s = now
-        made: list[Instruction] = []
         freed = [book.spec.name for book in books if self.refresh(book, now)]
-        for book in books:
-            version, before = self._made.get(book.spec.name, (-1, None))
-            if version == book.version:
+        if not self._left:
+            self._looked_s = now
+            self._left.extend(book.spec.name for book in books if self._has_changed(book))
+        return self._made_anew({book.spec.name: book for book in books}), freed
+
+    def _has_changed(self, book: CountedBook) -> bool:
+        return self._made.get(book.spec.name, (-1,))[0] != book.version
+
+    def _made_anew(self, books: Mapping[str, CountedBook]) -> list[Instruction]:
+        """Statuses of some that are left, as many as a turn has time for."""
+        made: list[Instruction] = []
+        layers = 0
+        while self._left and layers < _LAYERS_OF_TURN:
+            name = self._left.popleft()
+            if name not in books:
                 continue
-            status = status_of(book)
-            self._made[book.spec.name] = book.version, status
+            book, (_, before) = books[name], self._made.get(name, (-1, None))
+            layers += 1 + len(book.layers.known())
+            self._made[name] = book.version, (status := status_of(book))
             if status != before:
-                made.append(CountedStatusChanged(book.spec.name, status))
-        return made, freed
+                made.append(CountedStatusChanged(name, status))
+        return made
 
 
 def status_of(book: CountedBook) -> CountedStatus:
