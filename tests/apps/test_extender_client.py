@@ -1,7 +1,9 @@
 """Calls of HTTP extenders: what is sent, and what becomes of every kind of answer."""
 
+import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from unittest.mock import AsyncMock, Mock
@@ -54,6 +56,45 @@ async def test_names_are_sent_to_an_extender_that_knows_the_nodes(extender: Http
     ((path, asked),) = extender.asked
     assert path == "/v1/filter"
     assert asked == {"Pod": json.loads(POD), "Nodes": None, "NodeNames": ["a", "b"]}
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [
+        (b"", b"HTTP/1.1 100 \r\n\r\n"),
+        (b"", b"HTTP/1.1 103 E\r\nLink: a\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\n", b"X-A: a\r\n"),
+        (CHUNKED, b"1\r\n \r\n"),
+        (CHUNKED + b"1;x=", b"a"),
+        (CHUNKED + b"0\r\n", b"X-A: a\r\n"),
+    ],
+    ids=["continue", "hints", "headers", "chunks", "extension", "trailers"],
+)
+async def test_an_answer_that_is_mostly_not_its_body_is_given_up(first: bytes, more: bytes) -> None:
+    sent = 0
+
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(first)
+        with suppress(ConnectionError):
+            while sent < 2**24:
+                writer.write(more * 100)
+                sent += len(more) * 100
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(endless, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    client = ExtenderClient(ExtenderPlan(ExtenderTerms(url), "filter", by_name=True, timeout_s=60))
+    with pytest.raises(ExtenderFault):
+        await client.filter(ASKED)
+    await client.close()
+    server.close()
+    assert sent < 2**24
 
 
 async def test_nodes_are_sent_to_one_that_does_not(extender: HttpExtender) -> None:

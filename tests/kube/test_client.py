@@ -274,6 +274,35 @@ async def test_a_reply_beyond_the_limit_is_given_up(chunked: bool) -> None:
             await client.request("GET", "/x", max_body=200_000)
 
 
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [
+        (b"HTTP/1.1 200 OK\r\n", b"X-A: aaaaaaaa\r\n"),
+        (b"HTTP/1.1 200 OK\r\nX-A: ", b"a"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;x=", b"a"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X-A: a\r\n"),
+    ],
+    ids=["headers", "one header", "a chunk's extension", "trailers"],
+)
+async def test_a_reply_of_which_nothing_is_a_body_is_given_up(first: bytes, more: bytes) -> None:
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(first)
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(more * 1000)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(endless, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    client = Client(Access(f"http://127.0.0.1:{port}", None, Static({})))
+    with pytest.raises(ReplyLost, match="longer than 1000 bytes"):
+        await client.request("GET", "/x", max_body=1000)
+    await client.close()
+    server.close()
+
+
 async def test_a_packed_reply_is_limited_by_what_it_unpacks_to() -> None:
     async def bomb(request: web.Request) -> web.Response:
         response = web.Response(body=b"0" * 5_000_000)

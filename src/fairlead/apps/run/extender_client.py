@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 
 from fairlead.apps.config.extender_terms import ExtenderPlan
+from fairlead.apps.run.extender_connections import ExtenderConnector
 from fairlead.model.errors import FairleadError
 
 #: An answer may be so much longer than twice the question.
@@ -145,7 +146,7 @@ class ExtenderClient:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(ssl=_tls(self.plan), limit=32)
+            connector = ExtenderConnector(ssl=_tls(self.plan), limit=32)
             timeout = aiohttp.ClientTimeout(total=self.plan.timeout_s)
             self._session = aiohttp.ClientSession(
                 connector=connector, timeout=timeout, auto_decompress=False

@@ -21,6 +21,8 @@ from fairlead.kube.http.reply import Reply, parse_retry_after
 _KEEP_ALIVE_S = 60.0
 #: A caller may give up before; then the next one finds this attempt in progress.
 _CONNECT_S = 10.0
+#: What may be sent beside a body: headers, and the frames of chunks.
+_BESIDE = 2**20
 CLOSED = "the client is closed; make a new one"
 
 
@@ -67,10 +69,19 @@ class Connection(HttpConnection[Reply]):
         self._retry_after: str | None = None
         #: Of the body, in bytes.
         self.longest = 0
+        self._raw = 0
         self.idle_since_s = 0.0
 
     def lost(self, reason: str) -> Exception:
         return ReplyLost(f"no complete reply came: {reason}")
+
+    def data_received(self, data: bytes) -> None:
+        """Whatever is sent counts: headers and chunks of one byte may have no end."""
+        self._raw += len(data)
+        if self._raw > self.longest + _BESIDE:
+            self.abort(f"the reply is longer than {self.longest} bytes")
+            return
+        super().data_received(data)
 
     # -- called by the parser ----------------------------------------------------------------
 
@@ -90,7 +101,7 @@ class Connection(HttpConnection[Reply]):
     def on_message_complete(self) -> None:
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         retry_after_s = parse_retry_after(self._retry_after)
-        self._body, self._length, self._retry_after = [], 0, None
+        self._body, self._length, self._raw, self._retry_after = [], 0, 0, None
         self._finish(Reply(self._parser.get_status_code(), body, retry_after_s))
 
 
