@@ -170,7 +170,10 @@ def caches() -> dict[str, Any]:
         if ".sim." in module.name or module.name.endswith("__main__"):
             continue
         for name, thing in vars(import_module(module.name)).items():
-            if isinstance(thing, _lru_cache_wrapper | Kept) or hasattr(thing, "kept"):
+            is_function = not isinstance(thing, type)
+            if isinstance(thing, _lru_cache_wrapper | Kept) or (
+                is_function and hasattr(thing, "kept")
+            ):
                 place = f"{module.name.removeprefix('fairlead.')}.{name}", thing
                 if not _is_ours(thing.__module__):
                     continue

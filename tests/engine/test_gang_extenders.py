@@ -259,9 +259,9 @@ def test_a_gang_is_tried_again_when_all_its_pods_were_asked_about_more_nodes(
     tried: list[bool] = []
     real = GangTrials.best
 
-    def best(trials: GangTrials, trial: Trial, gang: Gang) -> Filling:
+    def best(trials: GangTrials, trial: Trial, gang: Gang, *work: int) -> Filling:
         tried.append(trials._cluster.extended_members is not None)
-        return real(trials, trial, gang)
+        return real(trials, trial, gang, *work)
 
     monkeypatch.setattr(GangTrials, "best", best)
     world = World(*(f"a{number}" for number in range(6)), gpus=4)
