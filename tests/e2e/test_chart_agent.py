@@ -120,12 +120,20 @@ def guarded(real_plane: ControlPlane) -> Iterator[ControlPlane]:
     served.wait_allowed(plane, AGENT, "delete", "nodes")
     plane.create_nodes(["gpu-1", "gpu-2"])
     served.until(lambda: _refuses(plane), "the policy is in force")
+    served.until(lambda: _refuses_slices(plane), "the policy of slices is in force")
     yield plane
     kubectl(plane, f"delete -f {DEPLOY / 'agent.yaml'}")
     plane.api("DELETE", careless)
     for name in ("gpu-1", "gpu-2"):
         plane.api("DELETE", f"/api/v1/nodes/{name}")
     served.remove_namespace(plane, NAMESPACE)
+
+
+def _refuses_slices(plane: ControlPlane) -> bool:
+    """Whether its policy, and not RBAC, keeps an agent from the slices of others."""
+    with plane.connect(AGENT) as lost:
+        _, answer = lost.api("POST", f"{SLICES}?dryRun=All", _slice("s", label=None))
+    return "ValidatingAdmissionPolicy" in answer.get("message", "")
 
 
 def _refuses(plane: ControlPlane) -> bool:
