@@ -29,7 +29,7 @@ class _BoundedHandler(ResponseHandler):
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
-        """In pieces: the parser would go through all of it before anybody can stop it."""
+        """In pieces: the parser goes through all that it is given before it can be stopped."""
         for start in range(0, len(data), _PIECE):
             piece = data[start : start + _PIECE]
             self._raw += len(piece)
