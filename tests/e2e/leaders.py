@@ -150,13 +150,14 @@ def serves_epochs(plane: ControlPlane) -> bool:
         return False  # "404 page not found"
 
 
-def bind(lease: Lease, pod: str, node: str, **annotations: str) -> tuple[int, Any]:
-    """A bind that we send ourselves."""
+def bind(
+    lease: Lease, pod: str, node: str, *, client: served.ApiClient | None = None, **annotations: str
+) -> tuple[int, Any]:
+    """A bind that this client sends, or the administrator."""
     path = f"/api/v1/namespaces/{lease.namespace}/pods/{pod}/binding"
     meta = {"name": pod, "annotations": {key: text for key, text in annotations.items() if text}}
-    return lease.plane.api(
-        "POST", path, {"metadata": meta, "target": {"kind": "Node", "name": node}}
-    )
+    body = {"metadata": meta, "target": {"kind": "Node", "name": node}}
+    return (client or lease.plane).api("POST", path, body)
 
 
 def _is_refused(lease: Lease) -> bool:

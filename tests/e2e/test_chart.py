@@ -3,7 +3,7 @@
 import itertools
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ from duties import (
     reserve_a_gpu,
     slow_to_bind_in,
 )
-from fairlead.sim.controlplane import ControlPlane, ControlPlaneError, served
+from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane.client import SyncClient
 from fairleads import Pods, eventually
 from leaders import EPOCH, Lease, bind, inventory
 from manifests import CHART, DEPLOY, NAMESPACE, SCHEDULER, WEBHOOK, kubectl
@@ -33,40 +34,6 @@ from webhooks import environment, free_port, injects
 
 Start = Callable[..., ControlPlane]
 _numbers = itertools.count()
-#: How often the policy is created again before it counts as without effect.
-_RENEWALS = 6
-_NO_CONFIG_MAPS: list[dict[str, Any]] = [
-    {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": "no-config-maps"},
-        "spec": {
-            "matchConstraints": {
-                "resourceRules": [
-                    {
-                        "apiGroups": [""],
-                        "apiVersions": ["v1"],
-                        "operations": ["CREATE"],
-                        "resources": ["configmaps"],
-                    }
-                ]
-            },
-            "validations": [{"expression": "false"}],
-        },
-    },
-    {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": "no-config-maps"},
-        "spec": {
-            "policyName": "no-config-maps",
-            "validationActions": ["Deny"],
-            "matchResources": {
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}}
-            },
-        },
-    },
-]
 INJECTED = {
     "name": "CUDA_VISIBLE_DEVICES",
     "valueFrom": {
@@ -337,70 +304,16 @@ def test_upgrade_and_uninstall_lose_no_assignment_and_leave_nothing_behind(
 
 
 def _wait_refused(plane: ControlPlane, epoch: str) -> None:
-    """Creates the policy, then its kind of parameters again while it has no effect.
-
-    The API server watches the parameters of a policy from its creation on. When their kind was
-    created in the same moment, it may watch a storage that it has replaced since; on a busy machine
-    lists and watches of that kind can stay without an answer. docs/operations.md says what to do.
-    """
-    for renewal in range(_RENEWALS):
-        with suppress(AssertionError):
-            eventually(lambda: _is_refused(plane, epoch), 40.0, "old epochs are refused")
-            return
-        _renew_policy(plane, with_kind=renewal > 0)
-    answer = bind(Lease(plane, "default"), "nobody", "nowhere", **{EPOCH: epoch})
-    raise AssertionError(f"binds of epoch {epoch} are accepted: {answer}")
+    """Sent as the scheduler's user: the policy for assignments refuses all others, and of two
+    policies that refuse, the API server names either one."""
+    with plane.connect(SCHEDULER) as scheduler:
+        eventually(lambda: _is_refused(plane, scheduler, epoch), what="old epochs are refused")
 
 
-def _renew_policy(plane: ControlPlane, *, with_kind: bool) -> None:
-    """The API server forgets what it watches for a policy when it has seen it gone.
-
-    It reads all policies at a time. So when one that came later has an effect, that has happened.
-    """
-    kinds = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
-    paths = [f"/apis/admissionregistration.k8s.io/v1/{kind}" for kind in kinds]
-    found = [plane.api("GET", f"{path}/fairlead-epoch")[1] for path in paths]
-    for path in paths:
-        plane.api("DELETE", f"{path}/fairlead-epoch")
-    with served.policy(plane, _NO_CONFIG_MAPS, lambda: _refuses_config_maps(plane)):
-        pass
-    if with_kind:
-        _renew_kind(plane)
-    for path, body in zip(paths, found, strict=True):
-        served.create(plane, _as_new(body), path)
-
-
-def _renew_kind(plane: ControlPlane) -> None:
-    """Its object is created again by the leader."""
-    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    name = "schedulerepochs.fairlead.dev"
-    found = plane.api("GET", f"{crds}/{name}")[1]
-    plane.api("DELETE", f"{crds}/{name}")
-    eventually(lambda: plane.api("GET", f"{crds}/{name}")[0] == 404, what="the kind is gone")
-    served.create(plane, _as_new({**found, "status": {}}), crds)
-    eventually(lambda: _has_epoch(plane), what="the epoch is kept again")
-
-
-def _has_epoch(plane: ControlPlane) -> bool:
-    """While the kind is not served, the answer is no object."""
-    with suppress(ControlPlaneError):
-        return bool(plane.api("GET", "/apis/fairlead.dev/v1alpha1/schedulerepochs")[1].get("items"))
-    return False
-
-
-def _as_new(body: dict[str, Any]) -> dict[str, Any]:
-    meta = {"name": body["metadata"]["name"], "labels": body["metadata"].get("labels", {})}
-    return {**body, "metadata": meta}
-
-
-def _refuses_config_maps(plane: ControlPlane) -> bool:
-    path = "/api/v1/namespaces/default/configmaps?dryRun=All"
-    return plane.api("POST", path, {"metadata": {"name": "probe"}})[0] == 422
-
-
-def _is_refused(plane: ControlPlane, epoch: str) -> bool:
-    """Whether a bind of this epoch would be; there is no such pod."""
-    status, answer = bind(Lease(plane, "default"), "nobody", "nowhere", **{EPOCH: epoch})
+def _is_refused(plane: ControlPlane, scheduler: SyncClient, epoch: str) -> bool:
+    """Whether a bind of this epoch is refused; there is no such pod."""
+    lease = Lease(plane, "default")
+    status, answer = bind(lease, "nobody", "nowhere", client=scheduler, **{EPOCH: epoch})
     return status == 403 and "this bind was decided in epoch" in answer["message"]
 
 
