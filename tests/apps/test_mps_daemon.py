@@ -94,6 +94,12 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
+def send(pid: int, what: signal.Signals) -> None:
+    """To 0 it would go to this process and all others of its group."""
+    assert pid > 0, "there is no such process"
+    os.kill(pid, what)
+
+
 def limits(daemon: MpsDaemon) -> tuple[str, ...]:
     assert daemon.look is not None
     return daemon.look.limits
@@ -162,8 +168,8 @@ async def test_limits_that_were_changed_are_set_again_and_new_clients_are_named(
 
 
 async def test_a_killed_daemon_is_started_again(gpu: OneGpu) -> None:
-    await gpu.settle()
-    os.kill(gpu.control.pid(), signal.SIGKILL)
+    assert await gpu.settle() == ""
+    send(gpu.control.pid(), signal.SIGKILL)
     await until(gpu.daemon.due)
     assert await gpu.settle() == ""
     assert gpu.daemon.starts == 2
@@ -171,9 +177,9 @@ async def test_a_killed_daemon_is_started_again(gpu: OneGpu) -> None:
 
 
 async def test_a_killed_server_is_started_again_by_the_same_daemon(gpu: OneGpu) -> None:
-    await gpu.settle()
+    assert await gpu.settle() == ""
     before = gpu.control.pid(), gpu.daemon.server
-    os.kill(gpu.daemon.server, signal.SIGKILL)
+    send(gpu.daemon.server, signal.SIGKILL)
     await until(gpu.daemon.due)
     assert await gpu.settle() == ""
     assert gpu.control.pid() == before[0]
@@ -181,9 +187,9 @@ async def test_a_killed_server_is_started_again_by_the_same_daemon(gpu: OneGpu) 
 
 
 async def test_a_daemon_that_hangs_is_replaced(gpu: OneGpu) -> None:
+    assert await gpu.settle() == ""
+    send(gpu.control.pid(), signal.SIGSTOP)
     hasty = gpu.successor(limit_s=2.0)
-    await gpu.settle(daemon=hasty)
-    os.kill(gpu.control.pid(), signal.SIGSTOP)
     assert "does not answer" in await gpu.settle(daemon=hasty)
     assert hasty.look is None
     await until(lambda: not gpu.control.pid())
@@ -215,7 +221,7 @@ async def test_a_program_without_mps_that_came_first_keeps_the_server_from_start
 ) -> None:
     await gpu.settle()
     gpu.add(7)
-    os.kill(gpu.daemon.server, signal.SIGKILL)
+    send(gpu.daemon.server, signal.SIGKILL)
     await until(gpu.daemon.due)
     assert "without MPS" in await gpu.settle()
     assert "without MPS" in await gpu.settle()
