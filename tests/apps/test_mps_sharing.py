@@ -41,5 +41,5 @@ async def test_all_processes_of_the_pod_are_killed_and_no_others(
 
     sharing._kill_pod(pods[UID][0], pods)
 
-    assert [process.wait(10) for process in sleepers[:2]] == [-9, -9]
+    assert [process.wait(60) for process in sleepers[:2]] == [-9, -9]
     assert [process.poll() for process in sleepers[2:]] == [None, None]

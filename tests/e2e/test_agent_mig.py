@@ -118,7 +118,7 @@ def test_a_killed_agent_finds_its_own_slices_again(cut: Cut, pods: Pods) -> None
             pods.wait_bound("stays", "goes")
             eventually(lambda: len([one for one in cut.slices() if one[3]]) == 2)
             agent.process.kill()
-            agent.process.wait(10)
+            agent.process.wait(120)
         kept = int(given(pods, "stays").split("/")[1])
         pods.delete("goes")
         # Killed in the middle of a step: a GPU instance without its compute instance.

@@ -152,7 +152,7 @@ def killed(shared: Shared, agent: Running) -> int:
     """The daemon that it leaves."""
     eventually(lambda: shared.well() and shared.lived(shared.pid()))
     agent.process.kill()
-    agent.process.wait(10)
+    agent.process.wait(120)
     return shared.pid()
 
 

@@ -178,7 +178,7 @@ def test_a_leader_that_is_told_to_stop_makes_room_at_once(
         pods.create("before", 1)
         pods.wait_bound("before")
         first.process.terminate()
-        assert first.process.wait(10) == 0
+        assert first.process.wait(120) == 0
         assert wait_leading(second).startswith("1/")
         pods.create("after", 1)
         pods.wait_bound("after")
@@ -406,7 +406,7 @@ def test_a_leader_whose_lease_was_given_to_another_by_hand_steps_down(
     machines("e1")
     with pair(lease, {"ends_with": 1}, {}) as (first, second):
         lease.edit(holderIdentity="somebody")
-        assert first.process.wait(20) == 1
+        assert first.process.wait(120) == 1
         (lost,) = said(first, "leadership lost")
         assert lost["reason"] == "somebody holds it now"
         assert "fairlead: lost the lease" in first.log.read_text()

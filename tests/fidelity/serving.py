@@ -34,7 +34,7 @@ def serving(kubeconfig: Path, **options: Any) -> Iterator[EmbeddedServer]:
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(120)
     assert "server" in held, "the server did not start"
     try:
         yield held["server"]

@@ -104,7 +104,7 @@ def test_a_program_of_its_own(tmp_path):
         with contextlib.closing(Connection(kubeconfig)) as connection:
             assert connection.request("GET", "/version")[0] == 200
         server.send_signal(signal.SIGINT)
-        assert server.wait(10) == 0
+        assert server.wait(60) == 0
 
 
 def test_a_restart_goes_on_where_it_was(tmp_path):

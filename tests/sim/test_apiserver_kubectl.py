@@ -217,7 +217,7 @@ def test_cordon_and_drain(kubectl):
         gone = f"/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=0"
         eventually(lambda name=name: "Terminating" in kubectl("get", "pod", name))
         kubectl.api.request("DELETE", gone)
-    assert "drained" in drain.communicate(timeout=30)[0]
+    assert "drained" in drain.communicate(timeout=120)[0]
     eventually(lambda: len(kubectl.pods("app=web")) == 2)
     kubectl("uncordon", "node-1")
     assert "SchedulingDisabled" not in kubectl("get", "nodes")
@@ -242,13 +242,13 @@ def test_wait_and_get_watch(kubectl):
     kubectl.apply(a_pod())
     waiting = kubectl.start("wait", "pod/train", "--for=condition=Ready", "--timeout=60s")
     kubectl.run_pod("train")
-    assert "condition met" in waiting.communicate(timeout=90)[0]
+    assert "condition met" in waiting.communicate(timeout=120)[0]
     gone = kubectl.start("wait", "pod/train", "--for=delete", "--timeout=60s", "-v=6")
     for line in gone.stderr:  # it has to see the pod before it can see it go
         if "watch=true" in line:
             break
     kubectl("delete", "pod", "train", "--grace-period=0", "--force")
-    assert "condition met" in gone.communicate(timeout=90)[0]
+    assert "condition met" in gone.communicate(timeout=120)[0]
     events = [next(watch.stdout).split()[0]]  # the heading
     while events[-1] != "DELETED":
         events.append(next(watch.stdout).split()[0])
@@ -266,7 +266,7 @@ def test_scale_and_rollout(kubectl):
     rollout = kubectl.start("rollout", "status", "deployment/web", "--timeout=20s")
     for name in names:
         kubectl.run_pod(name)
-    assert "successfully rolled out" in rollout.communicate(timeout=30)[0]
+    assert "successfully rolled out" in rollout.communicate(timeout=120)[0]
     kubectl("set", "image", "deployment/web", "main=web:2")
     eventually(lambda: len(kubectl.pods("app=web")) == 3)  # one more may run at a time
     assert "2" in kubectl("rollout", "history", "deployment/web")
@@ -358,7 +358,7 @@ def test_a_job_runs_to_completion(kubectl):
         kubectl.api.request(
             "PATCH", path, {"status": {"phase": "Succeeded"}}, "application/merge-patch+json"
         )
-    assert "condition met" in done.communicate(timeout=30)[0]
+    assert "condition met" in done.communicate(timeout=120)[0]
     assert kubectl("get", "job", "j").splitlines()[1].split()[1:3] == ["Complete", "2/2"]
 
 

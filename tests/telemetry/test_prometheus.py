@@ -53,7 +53,7 @@ async def asked(
     server.answer = answer
     url = server.url.removesuffix("/metrics")
     source, counts = (
-        make(SourcePlan("prometheus", "prometheus", url, timeout_s=5.0, **plan)),
+        make(SourcePlan("prometheus", "prometheus", url, timeout_s=60.0, **plan)),
         ReadCounts(),
     )
     return [told async for told in source.take(NODES, counts)], counts
