@@ -117,8 +117,8 @@ def test_pods_are_evicted_for_the_devices_of_their_claims(
         pods.wait_bound("low-0", "low-1")
         asking = uses("gpu", template=True)
         pods.create("high", priorityClassName="needs-devices", resourceClaims=asking)
-        eventually(lambda: len(_terminating(pods)) == 1, what="one pod is being evicted")
-        (victim,) = _terminating(pods)
+        eventually(lambda: len(terminating(pods)) == 1, what="one pod is being evicted")
+        (victim,) = terminating(pods)
         pods.delete(victim)  # as its kubelet does
         assert pods.wait_bound("high") == {"high": node}
     assert audit.check() == 3
@@ -149,7 +149,7 @@ def test_a_gang_has_the_devices_for_which_pods_were_evicted(
         of = {"priorityClassName": "gang-needs-devices", "resourceClaims": asking}
         for name in gang:
             pods.create(name, metadata={"annotations": said}, **of)
-        eventually(lambda: {*_terminating(pods)} == {*low}, what="both are being evicted")
+        eventually(lambda: {*terminating(pods)} == {*low}, what="both are being evicted")
         pods.delete("low-0")  # as its kubelet does
         pods.create("other", **of)
         pods.wait_refused("other")
@@ -186,8 +186,8 @@ def test_a_gang_has_its_devices_although_the_scheduler_is_killed(
             pods.wait_bound(*low)
             for name in gang:
                 pods.create(name, metadata={"annotations": said}, **of)
-            eventually(lambda: {*_terminating(pods)} == {*low}, what="both are being evicted")
-            eventually(lambda: any(_kept_for(pods, name) for name in gang), what="it is written")
+            eventually(lambda: {*terminating(pods)} == {*low}, what="both are being evicted")
+            eventually(lambda: any(kept_for(pods, name) for name in gang), what="it is written")
             os.kill(first.process.pid, signal.SIGKILL)
             first.process.wait()
         pods.create("a-first", **of)
@@ -261,12 +261,12 @@ def a_card(dra: DraObjects, node: str) -> None:
         dra.a_class(f"{dra.namespace}-{size}", own)
 
 
-def _kept_for(pods: Pods, name: str) -> bool:
+def kept_for(pods: Pods, name: str) -> bool:
     conditions = (pods.get(name) or {}).get("status", {}).get("conditions", [])
     return any(each["type"] == DEVICES_KEPT for each in conditions)
 
 
-def _terminating(pods: Pods) -> list[str]:
+def terminating(pods: Pods) -> list[str]:
     found = (pods.get(name) for name in pods.nodes())
     return [each["metadata"]["name"] for each in found
             if each and each["metadata"].get("deletionTimestamp")]  # fmt: skip

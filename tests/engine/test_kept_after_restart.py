@@ -1,6 +1,6 @@
-"""Devices that are kept for a unit are found again by a scheduler that starts."""
+"""Devices that are kept for a unit are found again by a scheduler that starts or takes over."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -56,13 +56,28 @@ def restarted(engine: Engine, made: list[Instruction], *leaving: Pod) -> Engine:
     return after
 
 
+def taken_over(engine: Engine, made: list[Instruction], *leaving: Pod) -> Engine:
+    """A standby that ran all along: it saw the pods before the status of any was written."""
+    after = restarted(engine, [])
+    held = (pod for pod in leaving if pod.uid in engine.cluster.holdings)
+    see(after, *(replace(pod, deleting=True) for pod in held))
+    for pod in [pod for entry in engine.queue.entries() for pod in entry.unit.pods]:
+        see(after, written(made, pod))
+    return after
+
+
+Next = Callable[..., Engine]
+next_scheduler = pytest.mark.parametrize("next_one", [restarted, taken_over])
+
+
 def thief(engine: Engine, name: str = "a-thief") -> None:
     """It has the same priority, and evicts no others."""
     claims(engine, name, priority=10, preempts=False)
 
 
+@next_scheduler
 @pytest.mark.parametrize("point", ["they are leaving", "they are gone", "all is free"])
-def test_another_pod_does_not_get_the_device_after_a_restart(point: str) -> None:
+def test_another_pod_does_not_get_the_device_after_a_restart(point: str, next_one: Next) -> None:
     engine = an_engine("n1")
     low, _ = run(engine, "low", "gpu-0"), run(engine, "other", "gpu-1", priority=10)
     made = ask(engine)
@@ -72,7 +87,7 @@ def test_another_pod_does_not_get_the_device_after_a_restart(point: str) -> None
     if point == "all is free":
         freed(engine, "low", now=0.3)
 
-    after = restarted(engine, made, low)
+    after = next_one(engine, made, low)
     got = decide(after, now=1.0)
 
     assert not victims(got), "no other pod is evicted for it"
@@ -86,15 +101,18 @@ def test_another_pod_does_not_get_the_device_after_a_restart(point: str) -> None
     assert not after.cluster.claims.kept
 
 
+@next_scheduler
 @pytest.mark.parametrize("freed_before", range(5))
-def test_a_gang_has_its_devices_after_a_restart_wherever_it_was(freed_before: int) -> None:
+def test_a_gang_has_its_devices_after_a_restart_wherever_it_was(
+    freed_before: int, next_one: Next
+) -> None:
     engine, pods = full("n1", "n2")
     made = ask_for_gang(engine, 2, devices=2)
     evicted(engine, made, *pods, now=1.0)
     for pod in pods[:freed_before]:
         freed(engine, pod.name, now=2.0)
 
-    after = restarted(engine, made)
+    after = next_one(engine, made)
     got = prepared(decide(after, now=3.0))
     for pod in pods[freed_before:]:
         assert not got
@@ -103,24 +121,26 @@ def test_a_gang_has_its_devices_after_a_restart_wherever_it_was(freed_before: in
     assert got == {"m0": "n1", "m1": "n2"}
 
 
-def test_a_device_that_was_free_already_is_kept_after_a_restart() -> None:
+@next_scheduler
+def test_a_device_that_was_free_already_is_kept_after_a_restart(next_one: Next) -> None:
     engine = an_engine("n1")
     low = run(engine, "low", "gpu-0")
     made = ask(engine, count=2)
-    after = restarted(engine, made, low)
+    after = next_one(engine, made, low)
     assert not prepared(decide(after, now=1.0))
     gone(after, low, now=2.0)
     freed(after, "low", now=3.0)
     assert prepared(decide(after, now=60.0)) == {"high": "n1"}
 
 
-def test_a_pod_that_was_not_evicted_after_all_is_evicted_then() -> None:
+@next_scheduler
+def test_a_pod_that_was_not_evicted_after_all_is_evicted_then(next_one: Next) -> None:
     """The scheduler ended before it had evicted all of them."""
     engine = an_engine("n1")
     one, two = run(engine, "one", "gpu-0"), run(engine, "two", "gpu-1")
     made = ask(engine, count=2)
     assert victims(made) == ["one", "two"]
-    after = restarted(engine, made, one)
+    after = next_one(engine, made, one)
     assert not victims(decide(after, now=1.0)), "the first one is leaving"
     gone(after, one, now=2.0)
     freed(after, "one", now=2.0)
@@ -131,13 +151,14 @@ def test_a_pod_that_was_not_evicted_after_all_is_evicted_then() -> None:
     assert prepared(decide(after, now=60.0)) == {"high": "n1"}
 
 
-def test_what_another_claim_has_got_since_is_not_taken_from_it() -> None:
+@next_scheduler
+def test_what_another_claim_has_got_since_is_not_taken_from_it(next_one: Next) -> None:
     engine = an_engine("n1")
     low, _ = run(engine, "low", "gpu-0"), run(engine, "other", "gpu-1", priority=10)
     made = ask(engine)
     evicted(engine, made, low, now=0.2)
     freed(engine, "low", now=0.3)
-    after = restarted(engine, made)
+    after = next_one(engine, made)
     run(after, "taker", "gpu-0", priority=10)
     assert not prepared(decide(after, now=1.0))
     held = [each for of_claim in after.cluster.claims.held.values() for each in of_claim]
@@ -239,8 +260,11 @@ def test_the_record_is_forgotten_with_the_nomination() -> None:
     assert low.uid
 
 
+@next_scheduler
 @pytest.mark.parametrize("seed", range(20))
-def test_no_eviction_for_devices_is_in_vain_although_schedulers_restart(seed: int) -> None:
+def test_no_eviction_for_devices_is_in_vain_although_schedulers_restart(
+    seed: int, next_one: Next
+) -> None:
     """At any moment; pods of the same priority come, and victims go in any order."""
     lots = Random(seed)
     engine = an_engine("n1", "n2", "n3")
@@ -254,7 +278,7 @@ def test_no_eviction_for_devices_is_in_vain_although_schedulers_restart(seed: in
     for name in going:
         for has_pod in (True, False):
             if lots.random() < 0.5:
-                engine = restarted(engine, made, *leaving.values())
+                engine = next_one(engine, made, *leaving.values())
             if has_pod:
                 gone(engine, leaving.pop(name), now)
             else:

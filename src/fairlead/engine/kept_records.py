@@ -1,7 +1,10 @@
-"""What is kept for units, written on their pods, and found there by a scheduler that starts.
+"""What is kept for units, written on their pods, and found there by the next scheduler.
 
 The record goes into the status of the pods, with their nominated nodes. It is a hint: a claim
 counts only while it is being freed, and a device only if it is free.
+
+A scheduler reads the records when it decides for the first time: at its start, or when it takes
+over, until when it may have stood by for long. Those that it writes itself it does not read again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,30 +26,37 @@ _MOST_IN_TURN = 512
 
 
 class KeptRecords:
-    """Records of pods that a scheduler sees for the first time."""
+    """Records of pending pods that other schedulers wrote."""
 
     def __init__(self, cluster: Cluster, queue: SchedulingQueue, held: HeldRoom) -> None:
         self._cluster, self._queue, self._held = cluster, queue, held
-        #: Pods whose records are still to be read, by uid.
-        self._pods: dict[str, KeptRecord] = {}
+        #: Nothing was decided yet: it is another scheduler that writes records.
+        self._stands_by = True
+        #: Records that are still to be read, by the uid of the pod.
+        self.unread: dict[str, KeptRecord] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._pods)
+        """Whether to call `restore` before anything is decided."""
+        return self._stands_by or bool(self.unread)
 
-    def seen(self, pod: Pod) -> None:
-        """A pending pod that was not known."""
-        if pod.kept is not None and pod.nominated:
-            self._pods[pod.uid] = pod.kept
+    def seen(self, pod: Pod, *, is_new: bool) -> None:
+        """A pending pod, as it is now; of its records the newest counts."""
+        by_others = is_new or self._stands_by or pod.uid in self.unread
+        if pod.kept is not None and pod.nominated and by_others:
+            self.unread[pod.uid] = pod.kept
+        else:
+            self.unread.pop(pod.uid, None)
 
     def restore(self, now: float) -> Unit | None:
         """Keeps what is still to be kept, before anything is decided; the unit it stopped at.
 
         None: nothing is left to do.
         """
+        self._stands_by = False
         looked, known = 0, self._allocated_claims()
-        while self._pods:
-            uid, record = next(iter(self._pods.items()))
-            del self._pods[uid]
+        while self.unread:
+            uid, record = next(iter(self.unread.items()))
+            del self.unread[uid]
             entry = self._queue.get(uid)
             if entry is not None:
                 self._restore(entry, record, known, now)
@@ -56,7 +66,9 @@ class KeptRecords:
         return None
 
     def _allocated_claims(self) -> dict[str, ResourceClaim]:
-        wanted = {each.uid for record in self._pods.values() for each in record.claims}
+        wanted = {each.uid for record in self.unread.values() for each in record.claims}
+        if not wanted:
+            return {}
         return {claim.uid: claim for claim in self._cluster.claims.claims.values()
                 if claim.uid in wanted and claim.allocation is not None}  # fmt: skip
 

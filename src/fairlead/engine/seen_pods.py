@@ -25,6 +25,7 @@ class SeenPods:
         self._gangs = parts.gangs
         self._claim_gates = parts.claim_gates
         self._consolidation = parts.consolidation
+        self._unread = parts.kept_records.unread
 
     def seen(self, event: events.PodSeen, now: float) -> list[Instruction]:
         pod = event.pod
@@ -109,8 +110,8 @@ class SeenPods:
             made.append(AnnounceFailure(pod, INVALID_POD, pod.problem))
         pause = self._kept.rejections.pause_of(pod, now) if entry is None else None
         self._parts.put(pod, now, not_before_s=pause.due_s if pause else 0.0)
-        if entry is None and pod.kept is not None:
-            self._parts.kept_records.seen(pod)
+        if pod.kept is not None or self._unread:
+            self._parts.kept_records.seen(pod, is_new=entry is None)
         if self._parts.service_goals.is_on:
             self._parts.service_goals.seen(pod, now)
         if entry is None and self._consolidation.is_under_way:
@@ -120,6 +121,7 @@ class SeenPods:
     def _see_deleted(self, pod: Pod, now: float) -> list[Instruction]:
         """A pod without a node is being deleted."""
         self._cluster.nominations.drop(pod.uid)
+        self._unread.pop(pod.uid, None)
         if self._leave_queue(pod) is None:
             return []
         if pod.gang:
@@ -133,6 +135,8 @@ class SeenPods:
             return [*reservations.see(self._cluster, pod, pod.reservation)]
         ours, held = pod.scheduler in self._placements, self._cluster.holdings.get(pod.uid)
         warnings = (edit_of(held, pod), queue_edit_of(held, pod)) if ours else ()
+        if self._unread:
+            self._unread.pop(pod.uid, None)
         under_way = self._in_flight.entry_of(pod.uid) is not None
         if not under_way:
             was_pending = self._gangs.count(pod, now) if pod.gang else self._leave_queue(pod)
@@ -158,6 +162,8 @@ class SeenPods:
         if pod.reservation is not None:
             return [*reservations.lose(self._cluster, pod, pod.reservation)]
         self._leave_queue(pod)
+        if self._unread:
+            self._unread.pop(pod.uid, None)
         self._in_flight.confirm(pod.uid)
         self._cluster.nominations.drop(pod.uid)
         if self._parts.plans.is_enabled and pod.uid in self._cluster.holdings:
