@@ -1,16 +1,22 @@
 """Devices that are kept for a pod, in its status: written with its nomination, read with care."""
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from fairlead.engine.instructions import AnnounceFailure
+from fairlead.engine.events import EvictionEnded
+from fairlead.engine.instructions import AnnounceFailure, Evict
 from fairlead.kube.codec import decode_pod
+from fairlead.kube.http.reply import Reply
 from fairlead.kube.kept_records import DEVICES_KEPT, LONGEST_BYTES, kept_text, read_kept
+from fairlead.kube.writes import condition_writer
+from fairlead.kube.writes.evictor import Evictor
+from fairlead.model.gangs import Membership
 from fairlead.model.kept_record import MOST_DEVICES, KeptClaim, KeptDevice, KeptRecord
-from scripted import Scripted, a_pod, status
+from scripted import Request, Scripted, a_pod, status, until
 from test_condition_writer import DONE, writing
 
 WHOLE = KeptDevice("gpu.example.com", "n1", "gpu-0")
@@ -113,3 +119,62 @@ async def test_it_is_not_lost_over_a_new_message() -> None:
         "PodScheduled",
         DEVICES_KEPT,
     ]
+
+
+@pytest.mark.parametrize("may_evict", [True, False])
+async def test_it_is_written_before_pods_are_evicted(may_evict: bool) -> None:
+    """Also for a gang, behind many other conditions; a scheduler may be killed at any moment."""
+    gang = Membership("fairlead/ns/g")
+    members, victim = [a_pod(f"g-{n}", gang=gang) for n in range(2)], a_pod("victim")
+    slow, ended = asyncio.Event(), list[EvictionEnded]()
+
+    async def answer(request: Request) -> Reply:
+        if request.method == "PATCH" and "/victim/" not in request.path:
+            await slow.wait()
+        if request.method == "POST" and not may_evict:
+            return status(403, 'cannot create resource "pods/eviction"')
+        return DONE
+
+    transport = Scripted(answer)
+    async with writing(transport, workers=1) as writer:
+        evictor = Evictor(transport, ended.append, lambda *_: None, now_ns=lambda: 0,
+                          recorded=writer.recorded)  # fmt: skip
+        running = asyncio.create_task(evictor.run())
+        for number in range(20):
+            writer.failed(AnnounceFailure(a_pod(f"other-{number}"), "Unschedulable", "no room"))
+        for pod in members:
+            writer.failed(AnnounceFailure(pod, "Unschedulable", "evicting", "n1", RECORD))
+        evictor.submit(Evict(members[1], "n1", {"n1": (victim,)}, within_budgets=True))
+        await until(lambda: transport.sent("POST"))
+        await asyncio.sleep(0)
+        assert not [each for each in transport.requests if _evicts(each)]
+        slow.set()
+        await until(lambda: ended)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    paths = [each.path for each in transport.requests]
+    evicted_at = next(at for at, each in enumerate(transport.requests) if _evicts(each))
+    assert {f"/api/v1/namespaces/ns/pods/g-{n}/status" for n in range(2)} <= {*paths[:evicted_at]}
+    assert paths.index("/api/v1/namespaces/ns/pods/other-19/status") > paths.index(
+        "/api/v1/namespaces/ns/pods/g-1/status"
+    ), "it waits for no other conditions"
+
+
+def _evicts(request: Request) -> bool:
+    dry = request.method == "POST" and request.body["deleteOptions"].get("dryRun")
+    return "/victim" in request.path and request.method in ("POST", "DELETE") and not dry
+
+
+async def test_evictions_do_not_wait_for_ever_for_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(condition_writer, "RECORDED_WITHIN_S", 0.01)
+    busy = asyncio.Event()
+
+    async def answer(_: Request) -> Reply:
+        await busy.wait()
+        return DONE
+
+    async with writing(Scripted(answer)) as writer:
+        writer.failed(AnnounceFailure(a_pod(), "Unschedulable", "evicting", "n1", RECORD))
+        await writer.recorded(a_pod("another"))
+        await writer.recorded(a_pod())
+        busy.set()

@@ -235,3 +235,36 @@ def test_spam_filter_survives_a_clock_set_back() -> None:
 def test_spam_filter_remembers_only_so_many_pods() -> None:
     spam = SpamFilter(burst=1, limit=2)
     assert [spam.allows(pod, 0) for pod in "abcba"] == [True, True, True, False, True]
+
+
+async def test_what_is_urgent_goes_before_what_waits() -> None:
+    post = Post()
+    post.gate.clear()
+    async with an_outbox(post, workers=1) as (outbox, _):
+        for name in ("a", "b", "c"):
+            outbox.put(name, name)
+        await until(lambda: post.begun == ["a"])
+        outbox.put("c", "c again", urgent=True)
+        outbox.put("d", "d", urgent=True)
+        outbox.put("e", "e", urgent=True)
+        outbox.withdraw("e")
+        post.gate.set()
+        await until(lambda: len(post.delivered) == 4)
+    assert post.delivered == ["a", "c again", "d", "b"]
+
+
+async def test_one_can_wait_until_items_are_sent_or_withdrawn_but_not_for_ever() -> None:
+    post = Post()
+    post.gate.clear()
+    async with an_outbox(post, workers=1) as (outbox, _):
+        await outbox.settled(["none"], within_s=60.0)
+        outbox.put("a", 1)  # it needs a second try
+        outbox.put("b", "b")
+        await outbox.settled(["a", "b"], within_s=0.001)
+        assert not post.delivered
+        waiting = asyncio.create_task(outbox.settled(["a", "b"], within_s=60.0))
+        await until(lambda: post.begun)
+        outbox.withdraw("b")
+        post.gate.set()
+        await waiting
+        assert post.delivered == [1]

@@ -167,7 +167,12 @@ class Scheduler:
         )
         self._recorder = Recorder(writer, pods_wait=self._pods_wait)
         self._evictor = Evictor(
-            writer, self._feed, self._recorder.preempted, now_ns=time.time_ns, failures=failures
+            writer,
+            self._feed,
+            self._recorder.preempted,
+            now_ns=time.time_ns,
+            failures=failures,
+            recorded=self._recorder.recorded,
         )
 
     def _add_watches(self, writer: Transport, profiles: Mapping[str, Profile]) -> None:

@@ -28,6 +28,8 @@ TIMEOUT_S = 5.0
 #: but which it is.
 LONGEST_MESSAGE_BYTES = 8192
 UNREACHABLE_PAUSE_S = 0.5
+#: How long evictions wait for the record of the devices that they free.
+RECORDED_WITHIN_S = 5.0
 
 _encode = msgspec.json.Encoder().encode
 
@@ -120,6 +122,8 @@ class ConditionWriter:
         self._now_ns = now_ns
         self.tally = WriteCounts()
         self._outbox = Outbox(self._deliver, self.tally, limit=limit, workers=workers)
+        #: Pods of which it is to be written which devices are kept, with their gang or themselves.
+        self._records: dict[str, str] = {}
         #: What was last written, by uid: the watch that will show it may lag.
         self._written: Recent[str, _Standing] = Recent(limit)
 
@@ -140,7 +144,10 @@ class ConditionWriter:
         if explanation.wanted == standing and not self._outbox.holds(pod.uid):
             self.tally.skipped += 1
             return
-        self._outbox.put(pod.uid, explanation)
+        has_record = announce.kept is not None
+        if has_record:
+            self._records[pod.uid] = _unit_of(pod)
+        self._outbox.put(pod.uid, explanation, urgent=has_record)
 
     def unnominated(self, pod: Pod) -> None:
         standing = self._known(pod)
@@ -150,6 +157,14 @@ class ConditionWriter:
         """Nothing about this pod needs to be explained any more."""
         self._outbox.withdraw(uid)
         self._written.drop(uid)
+
+    async def recorded(self, pod: Pod) -> None:
+        """Waits for a while until it is written which devices are kept for the pod or its gang."""
+        if self._records:
+            unit, holds = _unit_of(pod), self._outbox.holds
+            self._records = {uid: of for uid, of in self._records.items() if holds(uid)}
+            of_unit = [uid for uid, of in self._records.items() if of == unit]
+            await self._outbox.settled(of_unit, RECORDED_WITHIN_S)
 
     def _known(self, pod: Pod) -> _Standing:
         return self._written_for(pod) or _stands(pod)
@@ -270,6 +285,10 @@ class ConditionWriter:
         explanation.standing = _stands(now)
         self._written.drop(pod.uid)  # what the server says counts for more
         return explanation.standing != explanation.wanted
+
+
+def _unit_of(pod: Pod) -> str:
+    return pod.gang.gang if pod.gang else pod.uid
 
 
 def _stands(pod: Pod) -> _Standing:

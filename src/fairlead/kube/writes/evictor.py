@@ -1,7 +1,7 @@
 """Evicts pods that must make room: records an event for each, then deletes it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -79,6 +79,9 @@ class Evictor:
     goes after the others, on whatever nodes they are: as long as one is left, the pod cannot be
     placed. Up to `max_in_flight` writes are under way at once, however many victims an eviction
     has, so that binds find a connection.
+
+    Before pods are evicted to make room within budgets, `recorded` waits until it is written which
+    devices are kept for the pod: a scheduler that comes after us could not find it out.
     """
 
     def __init__(
@@ -90,11 +93,13 @@ class Evictor:
         now_ns: Callable[[], int],
         max_in_flight: int = 32,
         failures: Failures | None = None,
+        recorded: Callable[[Pod], Awaitable[None]] | None = None,
     ) -> None:
         self._failures = failures or Failures()
         self._client = client
         self._report = report
         self._evicted = evicted
+        self._recorded = recorded
         self._now_ns = now_ns
         self._max_in_flight = max_in_flight
         self._slots = asyncio.Semaphore(max_in_flight)
@@ -130,6 +135,7 @@ class Evictor:
             if evict.moves or _NO_RIGHT not in problem:
                 return problem
             log.warning("no right to create pods/eviction; pods are deleted", pod=evict.pod.key)
+            await self._wait_recorded(evict)
         *others, last = [(v, node) for node, all_ in evict.victims_by_node.items() for v in all_]
         problems = await asyncio.gather(*(self._evict(*victim, evict) for victim in others))
         return next(filter(None, problems), "") or await self._evict(*last, evict)
@@ -149,12 +155,18 @@ class Evictor:
         """None is evicted unless all may be; the first that is refused after all ends it."""
         victims = [(each, node) for node, all_ in evict.victims_by_node.items() for each in all_]
         for dry_run in (True, False):
+            if not dry_run:
+                await self._wait_recorded(evict)
             for start in range(0, len(victims), self._max_in_flight):
                 some = victims[start : start + self._max_in_flight]
                 moving = (self._move(*each, evict, dry_run=dry_run) for each in some)
                 if problem := next(filter(None, await asyncio.gather(*moving)), ""):
                     return problem
         return ""
+
+    async def _wait_recorded(self, evict: Evict) -> None:
+        if self._recorded and evict.within_budgets:
+            await self._recorded(evict.pod)
 
     async def _move(self, victim: Pod, node: str, evict: Evict, *, dry_run: bool) -> str:
         """Empty when the victim is on its way out (or could be), else what went wrong."""

@@ -1,7 +1,7 @@
 """Writes that may wait: bounded, tried again, never in anyone's way."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -60,6 +60,10 @@ class Outbox(Generic[T]):
         self._waiting: dict[str, _Entry[T]] = {}
         # The keys of what waits, in order, and some of what was withdrawn since.
         self._keys: asyncio.Queue[str] = asyncio.Queue()
+        #: Of these, what is to be sent before the others; in order.
+        self._urgent: dict[str, None] = {}
+        #: Set for a moment when something is under way no more.
+        self._ended = asyncio.Event()
         #: What is under way, and what came for the same key meanwhile.
         self._sending: dict[str, _Entry[T] | None] = {}
         self._later: dict[str, tuple[_Entry[T], asyncio.TimerHandle]] = {}
@@ -83,8 +87,20 @@ class Outbox(Generic[T]):
         entry = self._sending.get(key) or self._waiting.get(key) or (later[0] if later else None)
         return entry.item if entry else None
 
-    def put(self, key: str, item: T) -> None:
-        """Has the item delivered some time, unless a newer one of its key comes first."""
+    async def settled(self, keys: Collection[str], within_s: float) -> None:
+        """Waits until no item of these keys is waiting or under way, but not longer than that."""
+        try:
+            async with asyncio.timeout(within_s):
+                while any(self.holds(key) for key in keys):
+                    await self._ended.wait()
+        except TimeoutError:
+            return
+
+    def put(self, key: str, item: T, *, urgent: bool = False) -> None:
+        """Has the item delivered some time, unless a newer one of its key comes first.
+
+        `urgent`: before those that wait.
+        """
         entry = _Entry(item)
         if key in self._sending:
             self._tally.superseded += self._sending[key] is not None
@@ -95,6 +111,8 @@ class Outbox(Generic[T]):
         else:
             self._tally.superseded += self.withdraw(key)
             self._enqueue(key, entry)
+        if urgent:
+            self._urgent[key] = None
 
     def withdraw(self, key: str) -> bool:
         """Forgets what waits for this key; what is under way cannot be called back."""
@@ -104,6 +122,7 @@ class Outbox(Generic[T]):
         if self._sending.get(key) is not None:
             self._sending[key] = None
         waiting = self._waiting.pop(key, None)
+        self._urgent.pop(key, None)
         self._notice_idle()
         return waiting is not None or later is not None
 
@@ -159,10 +178,17 @@ class Outbox(Generic[T]):
     async def _work(self) -> None:
         while True:
             key = await self._keys.get()
-            entry = self._waiting.pop(key, None)
-            if entry is not None:
-                await self._send(key, entry)
-            self._notice_idle()
+            while self._urgent:
+                urgent = next(iter(self._urgent))
+                del self._urgent[urgent]
+                await self._send_waiting(urgent)
+            await self._send_waiting(key)
+
+    async def _send_waiting(self, key: str) -> None:
+        entry = self._waiting.pop(key, None)
+        if entry is not None:
+            await self._send(key, entry)
+        self._notice_idle()
 
     async def _send(self, key: str, entry: _Entry[T]) -> None:
         self._sending[key] = None
@@ -196,6 +222,8 @@ class Outbox(Generic[T]):
         self._enqueue(key, entry)
 
     def _notice_idle(self) -> None:
+        self._ended.set()
+        self._ended.clear()
         if not self._waiting and not self._later and not self._sending:
             self._idle.set()
 

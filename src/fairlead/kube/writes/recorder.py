@@ -37,7 +37,7 @@ class Recorder:
     the API server and the CPU to themselves: while `pods_wait` to be bound, the events of those
     that are lag behind by seconds, and when more than `limit` wait the oldest are dropped. Why pods
     wait is told by workers of its own, and so are conditions, so that nothing delays them. Nothing
-    waits for any of this.
+    waits for any of this, but evictions for `recorded`.
     """
 
     def __init__(
@@ -88,6 +88,10 @@ class Recorder:
     def unnominated(self, pod: Pod) -> None:
         """Takes the nomination off the pod's status; its condition stays."""
         self._conditions.unnominated(pod)
+
+    async def recorded(self, pod: Pod) -> None:
+        """Waits for a while until it is written which devices are kept for the pod or its gang."""
+        await self._conditions.recorded(pod)
 
     async def run(self) -> None:
         """Writes until `stop` is called or this is cancelled."""
