@@ -53,20 +53,25 @@ class KeptRecords:
         None: nothing is left to do.
         """
         self._stands_by = False
-        looked, known = 0, self._allocated_claims()
-        while self.unread:
+        turn = self._taken()
+        known = self._allocated_claims(record for _, record in turn)
+        for entry, record in turn:
+            self._restore(entry, record, known, now)
+        return turn[-1][0].unit if turn and self.unread else None
+
+    def _taken(self) -> list[tuple[Entry, KeptRecord]]:
+        """The records of one turn, each with the entry of its pod."""
+        turn, looked = list[tuple[Entry, KeptRecord]](), 0
+        while self.unread and looked <= _MOST_IN_TURN:
             uid, record = next(iter(self.unread.items()))
             del self.unread[uid]
-            entry = self._queue.get(uid)
-            if entry is not None:
-                self._restore(entry, record, known, now)
-            looked += 1 + len(record.devices) + sum(len(each.devices) for each in record.claims)
-            if looked > _MOST_IN_TURN and entry is not None:
-                return entry.unit
-        return None
+            if (entry := self._queue.get(uid)) is not None:
+                turn.append((entry, record))
+                looked += 1 + len(record.devices) + sum(len(each.devices) for each in record.claims)
+        return turn
 
-    def _allocated_claims(self) -> dict[str, ResourceClaim]:
-        wanted = {each.uid for record in self.unread.values() for each in record.claims}
+    def _allocated_claims(self, records: Iterable[KeptRecord]) -> dict[str, ResourceClaim]:
+        wanted = {each.uid for record in records for each in record.claims}
         if not wanted:
             return {}
         return {claim.uid: claim for claim in self._cluster.claims.claims.values()
