@@ -1,6 +1,6 @@
 """A trial over many nodes leaves no trace, or committed, what the same changes one by one leave."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from builders import SCHEDULER, a_pod, drawing, drawn, pod_term
 from drawn_worlds import NODES, World, worlds
 from fairlead.apps.config.profiles import NAMES, built_in
+from fairlead.cluster import trial as trial_module
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Checkpoint, Trial
 from fairlead.model.gpus import Grant
@@ -22,13 +23,23 @@ from snapshots import seen, state
 Step = tuple[str, int, int]
 _steps = st.lists(
     st.tuples(
-        st.sampled_from(["place", "place", "assume", "evict", "checkpoint", "rollback"]),
+        st.sampled_from(
+            ["place", "place", "assume", "evict", "evict all", "checkpoint", "rollback"]
+        ),
         st.integers(0, 9),
         st.integers(0, 5),
     ),
     max_size=12,
 )
 _profiles = st.sampled_from(NAMES)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_are_many() -> Iterator[None]:
+    """Drawn worlds have few pods: these are taken away together, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trial_module, "_MANY", 1)
+        yield
 
 
 class Really:
@@ -45,6 +56,10 @@ class Really:
 
     def evict(self, uid: str) -> None:
         self._cluster.remove(uid)
+
+    def evict_all(self, uids: Sequence[str]) -> None:
+        for uid in uids:
+            self.evict(uid)
 
     def assume_volumes(self, plan: VolumePlan, node: str) -> None:
         self._cluster.assume_volumes(plan, node)
@@ -92,6 +107,9 @@ class Player:
             case "evict" if self.cluster.holdings:
                 uids = sorted(self.cluster.holdings)
                 how.evict(uids[which % len(uids)])
+            case "evict all":
+                uids = sorted(self.cluster.holdings)
+                how.evict_all([*uids[which % 2 :: 1 + node % 3], "gone"])
 
     def _place(self, pod: Pod, how: Trial | Really) -> None:
         verdict = self.placement.place(pod)

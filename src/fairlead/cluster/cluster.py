@@ -1,6 +1,6 @@
 """What is where: every node, every pod that takes something, and pods on their way."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
@@ -87,7 +87,7 @@ class Cluster:
         self.tenants: Tenants | None = None
         #: Counted resources; None while there are none.
         self.counted: CountedBooks | None = None
-        self._evictable = PrioritySums(self.columns, below=True)
+        self.priority_sums = PrioritySums(self.columns, below=True)
         self._on_node: dict[str, set[str]] = {}
         self._on_unknown_nodes = UnknownNodes()
         self._free_rows: list[int] = []
@@ -242,7 +242,7 @@ class Cluster:
         """What pods hold that may be evicted for this one, by resource and row."""
         limit = self.eviction_rule.priority_limit(preemptor)
         if limit is not None:
-            return self._evictable.of(limit, self._shares)
+            return self.priority_sums.of(limit, self._shares)
         self.work.pods += len(self.holdings)
         may_evict, vector = self.eviction_rule.may_evict, self.columns.vector
         evictable = (h for h in self.holdings.values() if may_evict(preemptor, h.pod))
@@ -253,7 +253,7 @@ class Cluster:
 
     def priorities_below(self, limit: int) -> Sequence[int]:
         """The priorities of pods that hold anything, in order; after `evictable` was asked."""
-        return self._evictable.priorities_below(limit)
+        return self.priority_sums.priorities_below(limit)
 
     def evictable_on(self, preemptor: Pod, node: str) -> list[Holding]:
         """What pods hold on this node that may be evicted."""
@@ -384,7 +384,7 @@ class Cluster:
 
     def _forget_sums(self) -> None:
         """There are other columns than the sums were made for."""
-        self._evictable.forget()
+        self.priority_sums.forget()
         self.nominations.forget_sums()
 
     def remove_node(self, name: str) -> None:
@@ -394,7 +394,7 @@ class Cluster:
             return
         self.columns.clear_row(row)
         self.claim_gpus.charged.pop(name, None)
-        self._evictable.clear_row(row)
+        self.priority_sums.clear_row(row)
         self.nominations.node_went(row)
         for uid in self._on_node.get(name, ()):
             self.columns.pods.take(uid)
@@ -549,6 +549,14 @@ class Cluster:
 
     def detach(self, uid: str) -> Holding | None:
         """Takes what the pod holds off its node, and returns it. Only views see the change."""
+        held = self.leave(uid)
+        row = self.row_of.get(held.node) if held is not None else None
+        if held is not None and row is not None:
+            self._occupy(row, held, -1)
+        return held
+
+    def leave(self, uid: str) -> Holding | None:
+        """The pod holds nothing any more, but for what its row has: that is for the caller."""
         held = self.holdings.pop(uid, None)
         if held is None:
             return None
@@ -567,10 +575,19 @@ class Cluster:
         neighbours.discard(uid)
         if not neighbours:
             del self._on_node[held.node]
-        row = self.row_of.get(held.node)
-        if row is not None:
-            self._occupy(row, held, -1)
         return held
+
+    def leave_all(self, uids: Iterable[str]) -> list[Holding]:
+        """The same for many pods that hold something; none has claims or a place in a map."""
+        if self.tenants is not None or self.counted is not None or self.reservations:
+            return [held for uid in uids if (held := self.leave(uid)) is not None]
+        found = [self.holdings.pop(uid) for uid in uids]
+        for held in found:
+            neighbours = self._on_node[held.node]
+            neighbours.discard(held.pod.uid)
+            if not neighbours:
+                del self._on_node[held.node]
+        return found
 
     def hold_back(self, held: Holding, now_s: float) -> None:
         """Keeps the GPUs of a pod that is gone, if its node has an agent that says when they are
@@ -711,6 +728,13 @@ class Cluster:
 
     def attach(self, held: Holding) -> None:
         """Puts what a pod holds on its node. Only views see the change."""
+        self.enter(held)
+        row = self.row_of.get(held.node)
+        if row is not None:
+            self._occupy(row, held, +1)
+
+    def enter(self, held: Holding) -> None:
+        """The pod holds this, but for what its row has: that is for the caller."""
         self.holdings[held.pod.uid] = held
         if held.grant and self.reservations:
             self.reservations.unweighed.add(held.node)
@@ -723,15 +747,23 @@ class Cluster:
         if held.pod.request.claims:
             self.claims.holders.came(held.pod)
         self._on_node.setdefault(held.node, set()).add(held.pod.uid)
-        row = self.row_of.get(held.node)
-        if row is not None:
-            self._occupy(row, held, +1)
+
+    def enter_all(self, found: Iterable[Holding]) -> None:
+        """The same for many pods; none has claims or a place in a map."""
+        if self.tenants is not None or self.counted is not None or self.reservations:
+            for held in found:
+                self.enter(held)
+            return
+        for held in found:
+            uid = held.pod.uid
+            self.holdings[uid] = held
+            self._on_node.setdefault(held.node, set()).add(uid)
 
     def _occupy(self, row: int, held: Holding, sign: int) -> None:
         self.charge(row, held, sign)
-        if self._evictable:
+        if self.priority_sums:
             vector = self.columns.vector(held.amounts)
-            self._evictable.follow(row, held.pod.priority, vector, sign)
+            self.priority_sums.follow(row, held.pod.priority, vector, sign)
         self.changes.add(row, held.touches)
 
     def _occupy_devices(self, row: int, held: Holding, sign: int) -> None:

@@ -152,7 +152,7 @@ class Devices:
             self._write(row, inventory)
         self._drop_codes(old)  # last, so that what stays keeps its number
         for grant in grants.values():
-            self._charge(row, grant, +1)
+            self.charge(row, grant, +1)
         if self.tenancy is not None:
             self.mark_tenants(row)
         if self.services is not None:
@@ -321,8 +321,8 @@ class Devices:
             self._references.setdefault(row, Counter())[holder] += 1
             return
         grants[holder] = grant
-        self.kinds[row, kind_of(grant)] += 1
-        self._charge(row, grant, +1)
+        self.kinds[row, grant_kind(grant)] += 1
+        self.charge(row, grant, +1)
         if self.tenancy is not None:
             self.tenancy.came(row, holder, pod.namespace if pod else "")
             self.mark_tenants(row)
@@ -337,8 +337,8 @@ class Devices:
         grants = self._grants.get(row, {})
         grant = grants.pop(holder, None)
         if grant is not None:
-            self.kinds[row, kind_of(grant)] -= 1
-            self._charge(row, grant, -1)
+            self.kinds[row, grant_kind(grant)] -= 1
+            self.charge(row, grant, -1)
             if self.tenancy is not None:
                 self.tenancy.left(row, holder)
                 self.mark_tenants(row)
@@ -412,7 +412,8 @@ class Devices:
         if grants:
             self._grants[row] = {each: grants[each] for each in holders if each in grants} | grants
 
-    def _charge(self, row: int, grant: Grant, sign: int) -> None:
+    def charge(self, row: int, grant: Grant, sign: int) -> None:
+        """Takes what the grant has of the row (+1), or frees it (-1)."""
         slot_of = self._slot_of.get(row, {})
         if grant.pending:
             self.pending[row] += sign
@@ -425,7 +426,7 @@ class Devices:
         for use in grant.uses:
             slot = slot_of.get(use.uuid)
             if slot is None:
-                self._miss(row, sign)
+                self.miss(row, sign)
                 if use.uuid and not use.whole:
                     self._count_stray(row, sign)
                 continue
@@ -441,10 +442,10 @@ class Devices:
                     self._take(row, slot, use, sign)
             self._measure(row, slot)
 
-    def _miss(self, row: int, sign: int) -> None:
+    def miss(self, row: int, more: int) -> None:
         """A GPU that the row does not have is one of those that it has; which one is not known."""
-        self.elsewhere[row] += sign
-        self.spare[row] -= sign
+        self.elsewhere[row] += more
+        self.spare[row] -= more
         if row in self._slot_of and self.elsewhere[row]:
             self.in_doubt.add(row)
         else:
@@ -541,6 +542,6 @@ class Devices:
         return found
 
 
-def kind_of(grant: Grant) -> int:
+def grant_kind(grant: Grant) -> int:
     """0 for shares and slices, else how many whole GPUs."""
     return min(len(grant.uses), KINDS - 1) if grant.uses and grant.uses[0].whole else 0

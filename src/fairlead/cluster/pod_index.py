@@ -228,6 +228,22 @@ class PodIndex:
             self._tally(*found, -1)
         return found is not None
 
+    def put_all(self, pods: Iterable[tuple[int, Pod]]) -> None:
+        """The same for many pods that are not there."""
+        for row, pod in pods:
+            if self._asked_before or _has_terms(pod):
+                self.put(row, pod)
+            else:
+                self.pods[pod.uid] = row, pod
+
+    def take_all(self, pods: Iterable[Pod]) -> None:
+        """The same for many pods that are there."""
+        for pod in pods:
+            if self._asked_before or _has_terms(pod):
+                self.take(pod.uid)
+            else:
+                del self.pods[pod.uid]
+
     def expect(self, pod: Pod, step: int) -> None:
         """One more pod may come, or one less: the labels in its anti-affinity matter now."""
         for term in pod.request.anti_affinity:
@@ -316,3 +332,9 @@ class PodIndex:
             return False
         of_namespace = self._namespaces.get(pod.namespace, {})
         return all(term.means(pod.namespace, pod.labels, of_namespace) for term in query.terms)
+
+
+def _has_terms(pod: Pod) -> bool:
+    """Whether there is more to follow than where it is; beyond the counts that are asked for."""
+    request = pod.request
+    return bool(request.anti_affinity or request.required_affinity or request.preferred_affinity)

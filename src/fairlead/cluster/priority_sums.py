@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from fairlead.cluster.arrays import Rows
 from fairlead.cluster.columns import Columns, Vector
 
 AmountsByRow = npt.NDArray[np.int64]  # (resources, rows)
@@ -73,6 +74,20 @@ class PrioritySums:
             if self._counts(its, bound) and table.shape == self._columns.requested.shape:
                 table[:, row] += sign * vector
 
+    def follow_all(self, shares: Sequence[Share], sign: int) -> None:
+        """The same for many pods."""
+        if self._pods is None:
+            return
+        for its, times in Counter(its for _, its, _ in shares).items():
+            self._count(self._pods, its, sign * times)
+        for bound, table in self._tables.items():
+            if table.shape != self._columns.requested.shape:
+                continue
+            counted = [(row, vector) for row, its, vector in shares if self._counts(its, bound)]
+            if counted:
+                rows, amounts = sums_of_rows(counted)
+                table[: len(amounts), rows] += sign * amounts
+
     def forget(self) -> None:
         """Every table is to be made again."""
         self._tables.clear()
@@ -109,8 +124,14 @@ class PrioritySums:
 def sum_by_row(columns: Columns, counted: Sequence[tuple[int, Vector]]) -> AmountsByRow:
     """The sum of the amounts of each row."""
     table = np.zeros_like(columns.requested)
-    if not counted:
-        return table
+    if counted:
+        rows, amounts = sums_of_rows(counted)
+        table[: len(amounts), rows] = amounts
+    return table
+
+
+def sums_of_rows(counted: Sequence[tuple[int, Vector]]) -> tuple[Rows, AmountsByRow]:
+    """Each row once, in order, with the sum of its amounts as a column."""
     distinct = {id(vector): vector for _, vector in counted}  # few: equal amounts share one
     place = {key: at for at, key in enumerate(distinct)}
     rows = np.array([row for row, _ in counted])
@@ -118,5 +139,4 @@ def sum_by_row(columns: Columns, counted: Sequence[tuple[int, Vector]]) -> Amoun
     which = np.array([place[id(vector)] for _, vector in counted])[order]
     amounts, rows = np.stack(list(distinct.values()))[which], rows[order]
     first = np.flatnonzero(np.diff(rows, prepend=-1))
-    table[: amounts.shape[1], rows[first]] = np.add.reduceat(amounts, first, axis=0).T
-    return table
+    return rows[first], np.add.reduceat(amounts, first, axis=0).T

@@ -178,8 +178,7 @@ class Futures:
             ended = self._claim_ends.ended(nodes, until_s, now, evictor, staying, pools)
             trial.free_claims([uid for uid in ended if uid not in plan.claims])
         gone.sort()
-        for uid in gone:
-            trial.evict(uid)
+        trial.evict_all(gone)
         return gone
 
     def place(

@@ -399,7 +399,6 @@ class Planner:
 
 
 def _end(trial: Trial, pods: Sequence[str], claims: Sequence[str]) -> None:
-    for uid in pods:
-        trial.evict(uid)
+    trial.evict_all(pods)
     if claims:
         trial.free_claims(claims)
