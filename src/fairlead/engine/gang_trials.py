@@ -259,8 +259,9 @@ class GangTrials:
         within = filling.within.get(pod.uid) if filling.within else None
         if pod.request.capacity is not None:
             within = self._within_spot_share(filling, pod.request.capacity.spot_share, within)
-        kind = placement.request(pod), self._limits(pod, within)
-        if (filling.refused or filling.put_off_pods) and filling.is_known(pod, kind):
+        if (filling.refused or filling.put_off_pods) and filling.is_known(
+            pod, self._kind(pod, within)
+        ):
             return False
         if beyond := self._beyond_quota(pod):
             filling.miss(pod, beyond)
@@ -272,7 +273,7 @@ class GangTrials:
             if self._cluster.counted is not None and (beyond := self._beyond_quota(pod, verdict)):
                 filling.miss(pod, beyond)
                 return False
-            filling.refuse(pod, kind, verdict)
+            filling.refuse(pod, self._kind(pod, within), verdict)
             return False
         if beyond := self._beyond_quota(pod, verdict):
             other = self._other_models(pod, beyond, within) if self._other_models else beyond
@@ -292,6 +293,10 @@ class GangTrials:
         if filling.on_spot >= 0:
             filling.on_spot += self._is_spot(pod.uid)
         return True
+
+    def _kind(self, pod: Pod, within: NodeMask | None) -> Kind:
+        """Members of the same kind get the same answer."""
+        return self._placements[pod.scheduler].request(pod), self._limits(pod, within)
 
     def _limits(self, pod: Pod, within: NodeMask | None) -> int:
         """The same for members that are limited to the same rows."""

@@ -103,6 +103,8 @@ class View:
         self._mark = NEVER
         #: Rules that look around and that had something to say when last asked.
         self._speaking: set[int]
+        #: Scores that compare and that applied when last asked: those of others are all zero.
+        self._ranking: set[int]
         self.allowed: NodeMask  # (filters, rows)
         self._scores: NodeScores  # (scores, rows), each times its weight
         self.total: NodeScores  # (rows,) with `REFUSED` where any filter refuses
@@ -158,11 +160,11 @@ class View:
     def without(self, refused: NodeMask) -> NodeScores:
         """The totals if these nodes were refused as well: relative scores may shift."""
         left = self.left & ~refused
-        nodes = self._cluster.nodes
+        nodes, several = self._cluster.nodes, np.count_nonzero(left) > 1
         shifting = [
             (index, rank)
             for index, _, rank in self._relative_scores
-            if np.count_nonzero(left) > 1 and rank.applies_as_score(self.request, nodes)
+            if several and rank.applies_as_score(self.request, nodes)
         ]
         if not shifting:
             return np.where(left, self.total, REFUSED)
@@ -175,7 +177,7 @@ class View:
     def _start_over(self) -> None:
         rows = self._cluster.columns.size
         self.allowed = np.ones((len(self._profile.filters), rows), dtype=np.bool_)
-        self._speaking = set()
+        self._speaking, self._ranking = set(), set()
         self._scores = np.zeros((len(self._profile.scores), rows), dtype=np.float64)
         self.total = np.full(rows, REFUSED)
         self._left = np.zeros(rows, dtype=np.bool_)
@@ -231,9 +233,11 @@ class View:
             if rank.applies_as_score(self.request, nodes):
                 self._work.ask(len(nodes))
                 self._scores[index] = self._ranked(index, rank, nodes, left)
+                self._ranking.add(index)
                 stale = True
-            elif self._scores[index].any():
+            elif index in self._ranking:
                 self._scores[index] = 0.0
+                self._ranking.discard(index)
                 stale = True
         self._left = left
         if stale:
