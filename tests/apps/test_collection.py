@@ -67,6 +67,19 @@ def test_new_objects_are_looked_through_once_and_stay() -> None:
 
 
 @pytest.mark.usefixtures("spared")
+def test_objects_are_looked_through_between_turns_before_that_comes_in_one() -> None:
+    gc.collect()
+    gc.freeze()
+    before, (new, passes, _) = gc.get_stats()[1]["collections"], gc.get_threshold()
+    kept: list[list[list[int]]] = []
+    for _ in range(4 * passes):  # turns
+        kept.append([[] for _ in range(new // 2)])
+        GarbageCollection(lambda: True).look(0.0)
+    assert gc.get_stats()[1]["collections"] == before
+    assert gc.get_freeze_count() >= passes // 2 * new
+
+
+@pytest.mark.usefixtures("spared")
 def test_all_objects_are_looked_through_when_nothing_is_under_way() -> None:
     quiet = False
     collecting = GarbageCollection(lambda: True, lambda: quiet)

@@ -72,8 +72,14 @@ class GarbageCollection:
             started_s = time.monotonic()
             _collect()
             log.debug("looked for garbage", seconds=round(time.monotonic() - started_s, 3))
-        elif gc.get_count()[2]:
+        elif _have_many_come():
             _collect()
+
+
+def _have_many_come() -> bool:
+    """Half as many as are looked through in the middle of a turn, or that has happened."""
+    _, passes, older = gc.get_count()
+    return older > 0 or passes >= _PASSES // 2
 
 
 def _collect() -> None:
