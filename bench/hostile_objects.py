@@ -10,7 +10,7 @@ from fairlead.engine.events import AdvanceSeen, CountedSeen, NodeSeen, QueueGone
 from fairlead.kube.codec import decode_node
 from fairlead.model.advance import AdvanceReservation
 from fairlead.model.backfill import BackfillMode, BackfillTerms
-from fairlead.model.counted import CountedLayer, CountedResource
+from fairlead.model.counted import CountedLayer, CountedMode, CountedResource
 from fairlead.model.queues import GPUS, QueueSpec
 from fairlead.model.rules import NODE_RULE
 from fairlead.plugins.goals import GoalLevel, Goals
@@ -31,7 +31,7 @@ from hostile_cluster import (
     gone,
     seen,
 )
-from pods import ZONE, Body
+from pods import HOST, ZONE, Body
 
 
 def queues(size: Size) -> Iterator[Made]:
@@ -84,6 +84,40 @@ def counted_layers(size: Size, *, by_label: bool) -> Iterator[Made]:
     fewer = tuple(replace(layer, count=100) for layer in layers)
     yield partial(CountedSeen, CountedResource("power", layers=fewer, per_gpu=(("*", 700),)))
     yield seen(a_pod("i", gpus=1))
+    yield gone(size, 1)
+
+
+def counted_trees(size: Size) -> Iterator[Made]:
+    """As deep as trees may be, with a leaf for each node; pods are charged on several of them."""
+    depth = size.each // 40
+    layers = tuple(
+        CountedLayer(f"l{at}", 10**9, parent=f"l{at - 1}" if at else "") for at in range(depth - 1)
+    )
+    host = CountedLayer("host", 1000, label=HOST, parent=f"l{depth - 2}")
+    names = [f"t{number}" for number in range(size.each // 500)]
+    for name in names:
+        spec = CountedResource(name, mode=CountedMode.TREE, layers=(*layers, host))
+        yield partial(CountedSeen, spec)
+    for number in range(2):
+        pod = a_pod(f"h{number}", gpus=1)
+        asked = ",".join(f"{name}=900" for name in names[:16])
+        pod["metadata"]["annotations"] = {"fairlead.dev/counted-resources": asked}
+        yield seen(pod)
+        yield _changed(size, {"new": f"label-{number}"})
+    yield gone(size, 1)
+
+
+def counted_many(size: Size) -> Iterator[Made]:
+    """As many resources as there may be, each with a layer for each node; labels change."""
+    for number in range(size.many // 8):
+        layer = CountedLayer("host", 10**6, label=HOST)
+        spec = CountedResource(f"c{number}", layers=(layer,), per_gpu=(("*", 700),))
+        yield partial(CountedSeen, spec)
+    for number in range(2):
+        yield seen(a_pod(f"h{number}", gpus=1))
+        yield _changed(size, {"new": f"label-{number}"})
+        yield _changed(size, {HOST: f"other-{number}"})
+        yield seen(a_pod(f"i{number}", gpus=1))
     yield gone(size, 1)
 
 
@@ -142,6 +176,8 @@ OBJECT_SHAPES: dict[str, Shape] = {
     "counted GPUs": counted_gpus,
     "counted on layers by label": partial(counted_layers, by_label=True),
     "counted on layers by selector": partial(counted_layers, by_label=False),
+    "counted on deep trees": counted_trees,
+    "counted, many resources": counted_many,
     "rules of users": rules_of_users,
     "short first": short_first,
     "gang with five goals": gang_with_goals,

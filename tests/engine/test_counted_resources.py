@@ -12,7 +12,7 @@ from fairlead.apps.config.profiles import built_in
 from fairlead.apps.run.counted_measures import expose_counted_of
 from fairlead.cluster import counted_books, counted_layers
 from fairlead.cluster.counted_book import CountedBook
-from fairlead.engine import counted_statuses
+from fairlead.engine import counted, counted_statuses
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import (
     CountedGone,
@@ -46,11 +46,13 @@ from fairlead.queue.retry_times import RetryTimes
 from fairlead.telemetry.metrics import Metrics
 from fairlead.testing.builders import a_gpu_node
 from timed_world import TimedWorld, a_job
+from turn_costs import counting_lines
 
 SOLVER = CountedResource("solver", total=2)
 RACKS = CountedResource(
     "racks", layers=(CountedLayer("rack", 1, label="rack"),), mode=CountedMode.ALL
 )
+RACK_OF_9 = (CountedLayer("rack", 9, label="rack"),)
 
 
 class CountedWorld(TimedWorld):
@@ -574,6 +576,102 @@ def test_pods_and_nodes_that_change_while_pods_are_charged(monkeypatch: pytest.M
     assert world.runs("later")
 
 
+def test_a_node_that_many_resources_cover_is_counted_over_several_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watts = [replace(RACKS, name=f"w{at}", per_gpu=(("*", 1),)) for at in range(3)]
+    world = CountedWorld(*(replace(each, layers=RACK_OF_9) for each in watts))
+    world.submit(*a_job("one", 1, None))
+    node = world.pods["one"].node
+    assert world.engine.cluster.counted
+    books = world.engine.cluster.counted
+    monkeypatch.setattr(counted_books, "_SLICE", 1)
+    world.tell(NodeSeen(a_node(node, gpus=4, labels={"rack": "c"})))
+    assert list(books.partial) == ["w1", "w2"]
+    world.create(*a_job("two", 1, None))
+    world.engine.decide(now=world.now)
+    assert not world.runs("two")
+    world.work()
+    assert world.runs("two")
+    on = Counter({node: "c"}.get(world.pods[name].node, "ab") for name in ("one", "two"))
+    assert all(
+        book.by_layer["rack/c"] == on["c"] and book.used == 2 for book in books.books.values()
+    )
+
+
+def test_the_row_of_a_node_that_went_before_it_was_counted_is_free_for_another_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = CountedWorld(*(replace(RACKS, name=name) for name in ("racks", "solver")))
+    monkeypatch.setattr(counted_books, "_SLICE", 1)
+    world.tell(NodeSeen(a_node("b1", gpus=4, labels={"rack": "c"})))
+    world.tell(NodeGone("b1"))
+    world.tell(NodeSeen(a_node("d1", gpus=4, labels={"rack": "d"})))
+    world.work()
+    assert world.engine.cluster.counted
+    for book in world.engine.cluster.counted.books.values():
+        assert sorted(book.layers.known()) == ["rack/a", "rack/b", "rack/d"]
+        assert_rows_are_those_of_a_new_book(world, book)
+
+
+def lines_after_a_change(nodes: int) -> int:
+    """Of a node on a deep tree with a leaf for each node, and of the decision after it."""
+    above = [CountedLayer(f"l{at}", 99, parent=f"l{at - 1}" if at else "") for at in range(20)]
+    leaf = CountedLayer("leaf", 9, label="leaf", parent="l19")
+    made = [a_node(f"n{at}", labels={"leaf": f"f{at}"}) for at in range(nodes)]
+    tree = CountedResource("tree", mode=CountedMode.TREE, layers=(*above, leaf))
+    world = CountedWorld(tree, nodes=made)
+    world.submit(*asking("one", ("tree", 1), gpus=0))
+    world.create(*asking("two", ("tree", 1), gpus=0))
+    with counting_lines() as counted_lines:
+        world.tell(NodeSeen(a_node("n1", labels={"leaf": "other"})))
+        world.engine.decide(now=world.now)
+    assert world.used("tree") == 2
+    return counted_lines.lines
+
+
+def test_a_change_of_one_node_costs_the_same_in_a_cluster_of_any_size() -> None:
+    assert lines_after_a_change(nodes=200) < lines_after_a_change(nodes=20) + 1000
+
+
+def test_layers_that_come_and_go_unread_are_not_kept() -> None:
+    world = CountedWorld(RACKS)
+    for number in range(200):
+        world.tell(NodeSeen(a_node("new", gpus=4, labels={"rack": f"r{number}"})))
+    assert world.engine.cluster.counted
+    book = world.engine.cluster.counted.books["racks"]
+    assert len(book.rows_with.changed) < 20
+    assert book.layers.rows.size < 10
+
+
+def test_all_resources_together_have_a_limit_of_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counted, "MOST_LAYERS", 2)
+    world = CountedWorld(RACKS, replace(RACKS, name="two"), replace(RACKS, name="three"))
+    world.submit(*asking("fits", ("two", 1)), *asking("late", ("three", 1)))
+    assert world.runs("fits")
+    assert "more than 2 layers" in world.failures["late"].message
+    world.tell(CountedGone("racks"))
+    world.count(replace(RACKS, name="three"))
+    assert world.runs("late")
+    world.count(replace(RACKS, name="three", layers=(*RACKS.layers, *RACK_OF_9)))
+    world.submit(*asking("later", ("three", 1)))
+    assert "more than 2 layers" in world.failures["later"].message
+
+
+def test_gpus_are_charged_for_a_limited_number_of_resources(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(counted, "MOST_OF_GPUS", 2)
+    watts = [CountedResource(f"w{at}", 8, per_gpu=(("*", 1),)) for at in range(3)]
+    world = CountedWorld(*watts, SOLVER)
+    world.submit(*a_job("one", 1, None))
+    world.run_until(10)
+    assert [world.used(each.name) for each in watts] == [1, 1, 0]
+    assert world.statuses["w2"].message == "more than 2 CountedResources have spec.perGpu"
+    world.count(replace(watts[0], total=9))
+    assert world.used("w0") == 1
+
+
 @pytest.mark.parametrize("slice_", [1, 60_000])
 @pytest.mark.parametrize("mode", list(CountedMode))
 def test_the_books_are_right_after_any_of_it(
@@ -643,8 +741,8 @@ def test_binds_that_fail_and_pods_that_go_meanwhile_give_back_what_they_had(seed
 
 def assert_rows_are_those_of_a_new_book(world: CountedWorld, book: CountedBook) -> None:
     cluster, new = world.engine.cluster, CountedBook(book.spec)
-    for name, row in cluster.row_of.items():
-        new.put_node(name, cluster.node_at(row).labels)
+    for row in cluster.row_of.values():
+        new.put_node(row, cluster.node_at(row).labels)
     for uid, charge in book.charges.items():
         new.add(uid, charge)
     for amount in range(1, 8):

@@ -81,6 +81,7 @@ IN_ARRAYS = frozenset(
         "reservations",
         "counted GPUs",
         "counted on layers by label",
+        "counted on deep trees",
         "rules of users",
         "gang with five goals",
         "gang of slices, zones and goals",

@@ -401,7 +401,7 @@ class Cluster:
             self.storage.leave(uid)
         self.storage.node_changed(name)
         if self.counted is not None:
-            self.counted.node_changed(name)
+            self.counted.node_gone(name, row)
         self.topology.forget(name)
         self._free_rows.append(row)
         self.changes.add(row, EVERYTHING)

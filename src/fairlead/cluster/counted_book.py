@@ -10,13 +10,11 @@ import numpy as np
 from fairlead.cluster import counted_gpus
 from fairlead.cluster.arrays import NodeMask, PerNode
 from fairlead.cluster.counted_layers import CountedLayers
+from fairlead.cluster.counted_rows import RowsWithEnough
 from fairlead.model.counted import CountedMode, CountedResource
 
 if TYPE_CHECKING:
     from fairlead.cluster.cluster import Cluster
-
-#: Amounts for which layers are kept that have less left.
-_MOST_AMOUNTS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +50,7 @@ class CountedBook:
         self._outside, self._includes_pods = 0, False
         #: Whether use outside the cluster should be known, and is not.
         self.is_stale = False
-        #: By amount that pods need, the layers that have less left.
-        self._short: dict[int, set[str]] = {}
-        #: The rows of the others.
-        self._rows: dict[int, NodeMask | None] = {}
+        self.rows_with = RowsWithEnough(self.layers, self.by_layer)
         self._by_gpu: tuple[PerNode, list[int]] | None = None
 
     @property
@@ -100,6 +95,7 @@ class CountedBook:
         self.charges, self.used = before.charges, before.used
         self.by_layer, self.by_namespace = before.by_layer, before.by_namespace
         self.uncharged, self.earlier = before.uncharged, before.earlier
+        self.rows_with = RowsWithEnough(self.layers, self.by_layer)
 
     def _change(self, charge: CountedCharge, sign: int) -> None:
         amount = sign * charge.amount
@@ -112,14 +108,11 @@ class CountedBook:
             self.by_layer[layer] += amount
             if not self.by_layer[layer]:
                 del self.by_layer[layer]
-            for needed, short in self._short.items():
-                if (self.left_on(layer) < needed) != (layer in short):
-                    short ^= {layer}
-                    self._rows.pop(needed, None)
+        self.rows_with.changed.update(charge.layers)
 
-    def layers_for(self, node: str, amount: int) -> tuple[str, ...]:
-        """The layers that a pod on the node is charged on."""
-        covering = self.layers.covering(node)
+    def layers_for(self, row: int | None, amount: int) -> tuple[str, ...]:
+        """The layers that a pod on the row is charged on; None: its node is gone."""
+        covering = self.layers.covering(row)
         if self.spec.mode is not CountedMode.ANY or not covering:
             return covering
         return (next((each for each in covering if self.left_on(each) >= amount), covering[0]),)
@@ -128,27 +121,7 @@ class CountedBook:
         """Rows whose layers have so many left; None: all."""
         if not self.spec.layers:
             return None
-        if amount not in self._rows:
-            self._rows[amount] = self._rows_with(amount, cluster)
-        return self._rows[amount]
-
-    def _rows_with(self, amount: int, cluster: "Cluster") -> NodeMask | None:
-        short, rows = self._short_of(amount), self.layers.rows(cluster)
-        is_any, found = self.spec.mode is CountedMode.ANY, cluster.nodes.none()
-        for layer in rows.keys() - short if is_any else rows.keys() & short:
-            found[rows[layer]] = True
-        if is_any:
-            return found
-        return ~found if found.any() else None
-
-    def _short_of(self, amount: int) -> set[str]:
-        """Kept, since there may be thousands of layers, and few change with a decision."""
-        if amount not in self._short:
-            if len(self._short) >= _MOST_AMOUNTS:
-                self._forget_rows()
-            names = self.layers.known()
-            self._short[amount] = {name for name in names if self.left_on(name) < amount}
-        return self._short[amount]
+        return self.rows_with.of(amount, self.spec.mode, cluster.columns.size)
 
     def by_gpu(self, cluster: "Cluster") -> tuple[PerNode, list[int]]:
         """What one GPU of each row is charged for, and all such amounts."""
@@ -157,13 +130,8 @@ class CountedBook:
             self._by_gpu = found, np.unique(found).tolist()
         return self._by_gpu
 
-    def put_node(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """The node came, or has other labels or GPUs than before; None: it is gone."""
-        self.layers.put_node(name, labels)
-        self._forget_rows()
+    def put_node(self, row: int, labels: Mapping[str, str] | None) -> None:
+        """The node of the row came, or has other labels or GPUs than before; None: it is gone."""
+        self.rows_with.put(self.layers.put_node(row, labels))
         self._by_gpu = None
         self.version += 1
-
-    def _forget_rows(self) -> None:
-        self._short.clear()
-        self._rows.clear()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Steps of one turn: about 50 ms. To charge a pod takes some, and one more for each layer.
 _SLICE = 60_000
-_STEPS_OF_POD = 10
+_STEPS_OF_POD = 15
 
 #: Pods hold less of the resource than before.
 OnReleased = Callable[[str], None]
@@ -86,13 +86,14 @@ class CountedBooks:
     def _charge_on(self, book: CountedBook, node: str) -> int:
         """Charges the pods of the node; returns how many steps that took."""
         found, pods = self._cluster.node_named(node), self._cluster.held_on(node)
-        if book.spec.layers:
-            book.put_node(node, found.labels if found else None)
+        row = self._cluster.row_of.get(node)
+        if found is not None and row is not None:
+            book.put_node(row, found.labels)
         for held in pods:
-            before = book.earlier.pop(held.pod.uid, None)
+            before = book.earlier.pop(held.pod.uid, None) or book.take(held.pod.uid)
             if before or held.pod.counted is not None or book.spec.per_gpu:
                 self._put(book, held, before)
-        layers = len(book.layers.covering(node))
+        layers = len(book.layers.covering(row))
         return 1 + layers + len(pods) * (_STEPS_OF_POD + layers)
 
     def remove_resource(self, name: str) -> None:
@@ -106,15 +107,23 @@ class CountedBooks:
         self._by_gpu = [book for book in self.books.values() if book.spec.per_gpu]
 
     def node_changed(self, node: str) -> None:
-        """The node came or has other labels or GPUs than before."""
-        found = self._cluster.node_named(node)
-        for book in self.books.values():
+        """The node came or has other labels or GPUs than before; what takes long, `go_on` does."""
+        left = _SLICE
+        for name, book in self.books.items():
             if not (book.spec.layers or book.spec.per_gpu) or node in book.uncharged:
                 continue
-            book.put_node(node, found.labels if found else None)
-            for held in self._cluster.held_on(node):
-                before = book.take(held.pod.uid)
-                self._put(book, held, before)
+            if left > 0:
+                left -= self._charge_on(book, node)
+            else:
+                book.uncharged[node] = None
+                self.partial[name] = book
+
+    def node_gone(self, node: str, row: int) -> None:
+        """Its row is free for another node; pods that are still there are on no layer."""
+        for book in self.books.values():
+            if book.spec.layers or book.spec.per_gpu:
+                book.put_node(row, None)
+        self.node_changed(node)
 
     # -- what is held ------------------------------------------------------------------------
 
@@ -151,7 +160,8 @@ class CountedBooks:
             self._forget(uid, spec.name)
             return
         keeps = spec.mode is CountedMode.ANY and book.layers.has(layer)
-        layers = (layer,) if keeps else book.layers_for(held.node, amount)
+        layers = (layer,) if keeps else book.layers_for(self._cluster.row_of.get(held.node), amount)
+        self._cluster.work.terms += len(layers)
         book.add(uid, CountedCharge(amount, asked, layers, held.pod.namespace))
         self._names.setdefault(uid, set()).add(spec.name)
 

@@ -3,15 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from sys import intern
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from fairlead.cluster.arrays import PerNode
+from fairlead.cluster.layer_rows import LayerRows
 from fairlead.model.counted import CountedLayer, CountedResource
-
-if TYPE_CHECKING:
-    from fairlead.cluster.cluster import Cluster
 
 #: Layers by value of a label; nodes with other values are not limited by it.
 MOST_VALUES = 4096
@@ -19,11 +13,13 @@ MOST_VALUES = 4096
 
 class CountedLayers:
     def __init__(self, spec: CountedResource) -> None:
-        self._rows: dict[str, PerNode] | None = None
-        #: By node, the layers that cover it; and on how many nodes each value of a label is.
-        self._on_node: dict[str, tuple[str, ...]] = {}
+        self.rows = LayerRows()
+        #: On how many nodes each value of a label is.
         self._nodes: Counter[str] = Counter()
         self.renumber(spec)
+        for layer in spec.layers:
+            if not layer.label:
+                self.rows.add(layer.name)
         #: Layers and their places, by a label that nodes must have, and its value (None: any).
         self._by_label: dict[str, dict[str | None, list[tuple[int, CountedLayer]]]] = {}
         for place, layer in enumerate(spec.layers):
@@ -53,20 +49,27 @@ class CountedLayers:
             return 0
         return self._counts[definition].get(value, layer.count) - layer.base
 
-    def covering(self, node: str) -> tuple[str, ...]:
-        """The layers of a node, those above them included."""
-        return self._on_node.get(node, ())
+    def covering(self, row: int | None) -> tuple[str, ...]:
+        """The layers of a row, those above them included; None: of a node that is gone."""
+        return () if row is None else self.rows.names(row)
 
-    def put_node(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """The node came, or has other labels than before; None: it is gone."""
-        for each in self._on_node.pop(name, ()):
+    def put_node(self, row: int, labels: Mapping[str, str] | None) -> list[str]:
+        """The node of the row has these labels; None: it is gone. Returns layers that are new."""
+        for each in self.rows.names(row):
             if each in self._nodes:
-                self._nodes[each] -= 1
-                if not self._nodes[each]:
-                    del self._nodes[each]
-        if labels is not None and (found := self._named(labels)):
-            self._on_node[name] = found
-        self._rows = None
+                self._leave(each)
+        found = self._named(labels) if labels is not None else ()
+        new = [each for each in found if each not in self.rows.places]
+        for each in new:
+            self.rows.add(each)
+        self.rows.put(row, found)
+        return new
+
+    def _leave(self, name: str) -> None:
+        self._nodes[name] -= 1
+        if not self._nodes[name]:
+            del self._nodes[name]
+            self.rows.remove(name)
 
     def _named(self, labels: Mapping[str, str]) -> tuple[str, ...]:
         found: dict[str, None] = {}
@@ -93,19 +96,6 @@ class CountedLayers:
                 found += by_value.get(None, ())
                 found += by_value.get(value, ())
         return (layer for _, layer in sorted(found, key=_place) if _covers(layer, labels))
-
-    def rows(self, cluster: "Cluster") -> Mapping[str, PerNode]:
-        """The rows of each layer that has any."""
-        if self._rows is None:
-            alike: dict[tuple[str, ...], list[int]] = {}
-            for node, names in self._on_node.items():
-                alike.setdefault(names, []).append(cluster.row_of[node])
-            found: dict[str, list[int]] = {}
-            for names, rows in alike.items():
-                for name in names:
-                    found.setdefault(name, []).extend(rows)
-            self._rows = {name: np.array(rows) for name, rows in found.items()}
-        return self._rows
 
 
 def _place(each: tuple[int, CountedLayer]) -> int:

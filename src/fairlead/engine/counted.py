@@ -24,6 +24,10 @@ from fairlead.queue.units import Gang, Unit
 
 #: More have no effect.
 MOST_RESOURCES = 500
+#: Each node may be on every layer, and each pod with GPUs is charged for every resource of GPUs:
+#: what is beyond these is invalid.
+MOST_LAYERS = 1024
+MOST_OF_GPUS = 32
 
 #: What can make other nodes usable for a pod whose layers have too little left.
 _NODES = Aspect.PRESENCE | Aspect.LABELS | Aspect.TAINTS | Aspect.ALLOCATABLE | Aspect.USAGE
@@ -74,6 +78,8 @@ class CountedResources:
         before = books.books.get(spec.name)
         if before is None and len(books.books) >= MOST_RESOURCES:
             return
+        if problem := self._too_many(spec):
+            spec = CountedResource(spec.name, problem=problem)
         if before is not None and spec.problem:  # what GPUs are charged for still has its limit
             spec = replace(before.spec, problem=spec.problem)
         if before is not None and _same(before.spec, spec):
@@ -82,6 +88,15 @@ class CountedResources:
             books.put_resource(spec)
         self._statuses.refresh(books.books[spec.name], now)
         self._free(spec.name)
+
+    def _too_many(self, spec: CountedResource) -> str:
+        """Why the object has no effect beside the others; "" if it has."""
+        others = [book.spec for name, book in self.books.books.items() if name != spec.name]
+        if len(spec.layers) + sum(len(other.layers) for other in others) > MOST_LAYERS:
+            return f"with it, all CountedResources together have more than {MOST_LAYERS:,} layers"
+        if spec.per_gpu and sum(bool(other.per_gpu) for other in others) >= MOST_OF_GPUS:
+            return f"more than {MOST_OF_GPUS} CountedResources have spec.perGpu"
+        return ""
 
     def gone(self, name: str) -> None:
         if self.is_active:
