@@ -10,10 +10,12 @@ from fairlead.engine.events import ClaimObjectGone, ClaimObjectSeen
 from fairlead.kube.claims.claims import decode_claim
 from fairlead.kube.claims.classes import decode_device_class, decode_taint_rule
 from fairlead.model.claims import AllocatedDevice, Allocation, ClaimObject, ResourceClaim
-from fairlead.model.devices import ResourceSlice
+from fairlead.model.devices import DeviceNodes, ResourceSlice
 from fairlead.model.nodes import GPU
+from fairlead.model.pods import NodeTerm
+from fairlead.model.selectors import Requirement
 from hostile_cluster import Made, Shape, Size, a_pod, encoded, seen
-from pods import Body
+from pods import ZONE, Body
 
 #: As many requests of a claim, alternatives of a request, and constraints as the API allows.
 _REQUESTS, _ALTERNATIVES, _CONSTRAINTS = 32, 8, 32
@@ -233,6 +235,60 @@ def _upgraded(part: ResourceSlice) -> ResourceSlice:
     return replace(part, devices=tuple(devices), generation=2)
 
 
+def shared_pools(size: Size, where: str) -> Iterator[Made]:
+    """Thousands of devices of no single node: for all nodes, by label, or each for some nodes."""
+    yield from _classes()
+    count = size.each * 16 // 10_000
+    for number in range(count):
+        yield _shown(_shared_slice(size, number, count, where))
+    text = f"device.attributes['{DRIVER}'].uuid != 'GPU-1'"
+    yield _claim("one", _exactly("r"))
+    yield _claim("all", _exactly("r", allocationMode="All"))
+    yield _claim("cel", _exactly("r", selectors=[_selecting(text)], count=8))
+    yield _claim("many", *(_exactly(f"r{at}") for at in range(_REQUESTS)))
+    for name in ("one", "all", "cel", "many"):
+        yield _user(f"h-{name}", name)
+    yield seen(a_pod("plain", gpus=1))
+    yield _shown(replace(_shared_slice(size, 0, count, where), generation=2))
+    yield _shown(_shared_slice(size, 0, count, where))
+    yield _user("again", "one")
+
+
+def _shared_slice(size: Size, number: int, count: int, where: str) -> ResourceSlice:
+    """With as many devices as a slice may have."""
+    devices = tuple(
+        replace(
+            device,
+            form=replace(device.form, name=f"gpu-{_group(number, where)}-{at}-{device.form.name}"),
+        )
+        for at in range(16)
+        for device in whole_gpus(f"x{number}-{at}").devices
+    )
+    zone = NodeTerm((Requirement(ZONE, "In", (f"zone-{number % 10}",)),))
+    nodes = DeviceNodes(all_nodes=True) if where in ("all", "twice") else DeviceNodes(terms=(zone,))
+    pool, pools = "all", 1
+    if where == "zone":
+        pool, pools = f"zone-{number % 10}", 10
+        count = len(range(number % 10, count, pools))
+    part = ResourceSlice(f"s{number}", DRIVER, pool, 1, count, nodes, devices=devices)
+    return part if where != "each" else _per_device(size, part, number)
+
+
+def _group(number: int, where: str) -> int:
+    return 0 if where == "twice" else number
+
+
+def _per_device(size: Size, part: ResourceSlice, number: int) -> ResourceSlice:
+    devices = tuple(
+        replace(
+            device,
+            form=replace(device.form, nodes=DeviceNodes(size.node(16 * number + at // 8))),
+        )
+        for at, device in enumerate(part.devices)
+    )
+    return replace(part, nodes=DeviceNodes(), per_device=True, devices=devices)
+
+
 CLAIM_SHAPES: dict[str, Shape] = {
     "claim, selector of each device": selector_of_each_device,
     "claim, expensive selector": expensive_selector,
@@ -242,6 +298,10 @@ CLAIM_SHAPES: dict[str, Shape] = {
     "claims, dynamic MIG": dynamic_mig,
     "claim of many pods": claim_of_many,
     "slices of one pool": one_pool,
+    "devices of all nodes": partial(shared_pools, where="all"),
+    "devices of all nodes, twice": partial(shared_pools, where="twice"),
+    "devices of zones": partial(shared_pools, where="zone"),
+    "devices with nodes of their own": partial(shared_pools, where="each"),
     "taint rule for all devices": taint_rule,
     "class that changes": changed_class,
     "class for plain pods": class_for_plain_pods,

@@ -17,6 +17,7 @@ from claim_objects import (
     an_allocation,
     on_node,
 )
+from fairlead.claims import pools as claim_pools
 from fairlead.cluster import claiming
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
@@ -42,6 +43,7 @@ from fairlead.model.devices import (
     Device,
     DeviceClass,
     DeviceForm,
+    DeviceNodes,
     DeviceTaint,
     DeviceTaintRule,
     ResourceSlice,
@@ -759,6 +761,55 @@ def test_a_rule_about_all_taints_is_carried_out_over_several_turns() -> None:
     assert turns > 1
     assert isinstance(told[0], AnnounceFailure)
     assert "1500 cannot allocate all claims" in told[0].message
+
+
+def for_all_nodes(name: str, count: int, **more: object) -> ResourceSlice:
+    part = a_slice("n1", *(f"gpu-{number}" for number in range(count)), name=name, **more)
+    return replace(part, nodes=DeviceNodes(all_nodes=True))
+
+
+def test_slices_of_no_single_node_list_a_limited_number_of_devices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(claiming, "MOST_SHARED", 4)
+    four, more = for_all_nodes("four", 4, pool="all"), for_all_nodes("more", 1, pool="more")
+    engine = engine_with(four, more, a_slice("n2", "gpu-0"))
+    pools = engine.cluster.claims.inventory
+    assert {pool.key[1]: len(pool.devices) for pool in pools.on("n2", {}).pools} == {
+        "": 0, "all": 4, "n2": 1
+    }  # fmt: skip
+    show(engine, replace(four, version="2", devices=four.devices[:3]), more, now=3.0)
+    assert {pool.key[1] for pool in pools.on("n2", {}).pools} == {"all", "more", "n2"}
+    for part in (four, more):
+        engine.handle(events.ClaimObjectGone(part), now=4.0)
+    assert pools.shared_devices == 0
+
+
+def test_what_nodes_look_at_in_pools_that_cannot_be_used_counts() -> None:
+    """All devices have their names twice."""
+    both = (for_all_nodes(name, 64, pool="all", slice_count=2) for name in ("one", "two"))
+    inventory = engine_with(*both).cluster.claims.inventory
+    before = inventory.gathered
+    (pool,) = inventory.on("n1", {}).pools
+    assert pool.invalid
+    assert inventory.gathered - before >= 128 // 8
+
+
+def test_which_devices_are_for_a_node_is_not_looked_up_device_by_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    part = for_all_nodes("each", 64, pool="all")
+    named = tuple(
+        replace(device, form=replace(device.form, nodes=DeviceNodes(f"n{at}")))
+        for at, device in enumerate(part.devices)
+    )
+    part = replace(part, nodes=DeviceNodes(), per_device=True, devices=named)
+    inventory = engine_with(part).cluster.claims.inventory
+    looked: list[object] = []
+    monkeypatch.setattr(claim_pools, "serves", lambda nodes, *_: looked.append(nodes))
+    assert inventory.on("n63", {}).pools
+    assert not inventory.on("n64", {}).pools
+    assert not looked
 
 
 def test_a_node_that_lists_too_many_devices_stops_claims_on_itself_alone(

@@ -5,7 +5,15 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from fairlead.claims.answers import SelectorAnswers
-from fairlead.claims.pools import DevicePool, NodePools, PoolKey, assembled, is_relevant
+from fairlead.claims.pools import (
+    DevicePool,
+    NodePools,
+    PoolKey,
+    ServedByDevices,
+    assembled,
+    is_relevant,
+    served_by_devices,
+)
 from fairlead.claims.sharing import SharedParts, SliceShape
 from fairlead.claims.turn_limit import TurnLimit
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
@@ -27,6 +35,11 @@ class DeviceInventory:
         self._by_node: defaultdict[str, dict[str, ResourceSlice]] = defaultdict(dict)
         #: Slices that are not of one node; those of counters only in 1.37.
         self._shared: dict[str, ResourceSlice] = {}
+        self._served: dict[str, ServedByDevices] = {}
+        #: How many selectors and slices a node has to look at to know which of them it can use.
+        self._to_look_at = 0
+        #: Devices of slices that are not of one node.
+        self.shared_devices = 0
         #: Pools with counters that cannot be used: all nodes see them, in 1.36.
         self._unusable: dict[PoolKey, DevicePool] = {}
         #: Pools with changes, in order, once a reader has put a dict here; it empties the dict.
@@ -67,6 +80,8 @@ class DeviceInventory:
             self._by_node[part.nodes.node_name][part.name] = part
         elif not part.counter_sets or self.behaviour.counters_of_served_nodes:
             self._shared[part.name] = part
+            self._served[part.name] = served_by_devices(part)
+            self._count_shared(part, +1)
         self._pool_changed((part.driver, part.pool), part)
 
     def remove(self, name: str) -> None:
@@ -77,8 +92,14 @@ class DeviceInventory:
         key = part.driver, part.pool
         _drop(self._by_pool, key, name)
         _drop(self._by_node, part.nodes.node_name, name)
-        self._shared.pop(name, None)
+        if self._shared.pop(name, None) is not None:
+            self._count_shared(part, -1)
+            del self._served[name]
         self._pool_changed(key, part)
+
+    def _count_shared(self, part: ResourceSlice, sign: int) -> None:
+        self.shared_devices += sign * len(part.devices)
+        self._to_look_at += sign * (1 + 8 * len(self._served[part.name].others))
 
     def shared_slices(self) -> Iterable[ResourceSlice]:
         """Slices with devices that are not of one node."""
@@ -120,8 +141,11 @@ class DeviceInventory:
 
     def _gathered(self, node: str, labels: Mapping[str, str]) -> list[DevicePool]:
         of_node: defaultdict[PoolKey, list[ResourceSlice]] = defaultdict(list)
-        for part in (*self._by_node.get(node, {}).values(), *self._shared.values()):
-            if is_relevant(part, node, labels, all_counters=False):
+        self.gathered += self._to_look_at
+        for part in self._by_node.get(node, {}).values():
+            of_node[part.driver, part.pool].append(part)
+        for name, part in self._shared.items():
+            if is_relevant(part, self._served[name], node, labels):
                 of_node[part.driver, part.pool].append(part)
         found = (self._pool(key, parts) for key, parts in of_node.items())
         return sorted((pool for pool in found if pool is not None), key=lambda pool: pool.rank)
@@ -129,11 +153,13 @@ class DeviceInventory:
     def _pool(self, key: PoolKey, relevant: list[ResourceSlice]) -> DevicePool | None:
         every = self._by_pool[key].values()
         self.gathered += len(every) // 2
-        if self.behaviour.counters_of_served_nodes:
-            return assembled(key, relevant, every)
-        names = {part.name for part in relevant}
-        counted = [part for part in every if part.counter_sets and part.name not in names]
-        return assembled(key, [*relevant, *counted], every)
+        if not self.behaviour.counters_of_served_nodes:
+            names = {part.name for part in relevant}
+            counted = [part for part in every if part.counter_sets and part.name not in names]
+            relevant = [*relevant, *counted]
+        pool = assembled(key, relevant, every)
+        self.gathered += (_devices(every) - _devices(pool.offering if pool else ())) // 8
+        return pool
 
     def _pool_changed(self, key: PoolKey, part: ResourceSlice) -> None:
         if self.changed is not None:
@@ -150,6 +176,10 @@ class DeviceInventory:
             pool = assembled(key, counted, every)
             if pool is not None and (pool.incomplete or pool.invalid):
                 self._unusable[key] = pool
+
+
+def _devices(parts: Iterable[ResourceSlice]) -> int:
+    return sum(len(part.devices) for part in parts)
 
 
 def _drop(groups: dict[_Key, dict[str, ResourceSlice]], key: _Key, name: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fairlead.claims.constraints import TypedValue, attribute_of
 from fairlead.claims.nodes import serves
 from fairlead.model.claims import DeviceId
-from fairlead.model.devices import CounterSet, Device, DeviceForm, Exact, ResourceSlice
+from fairlead.model.devices import CounterSet, Device, DeviceForm, DeviceNodes, Exact, ResourceSlice
 
 #: Kinds of requests, and attributes, that a node keeps answers for.
 _MOST_KINDS = 32
@@ -130,19 +130,29 @@ class NodePools:
         return self._counts[place]
 
 
+@dataclass(frozen=True, slots=True)
+class ServedByDevices:
+    """Which nodes the devices of a slice are for, where each says so: most of them name one."""
+
+    names: frozenset[str]
+    others: tuple[DeviceNodes, ...]
+
+
+def served_by_devices(part: ResourceSlice) -> ServedByDevices:
+    each = (device.form.nodes for device in part.devices) if part.per_device else ()
+    said = dict.fromkeys(nodes for nodes in each if nodes is not None)
+    names = frozenset(nodes.node_name for nodes in said if nodes.node_name)
+    return ServedByDevices(names, tuple(nodes for nodes in said if not nodes.node_name))
+
+
 def is_relevant(
-    part: ResourceSlice, name: str, labels: Mapping[str, str], *, all_counters: bool
+    part: ResourceSlice, served: ServedByDevices, name: str, labels: Mapping[str, str]
 ) -> bool:
-    """Whether the node may use the slice; counter sets concern all nodes in 1.36."""
-    if all_counters and part.counter_sets:
-        return True
+    """Whether the node may use the slice."""
     nodes = part.nodes
     if nodes.node_name or nodes.all_nodes or nodes.terms is not None:
         return serves(nodes, name, labels)
-    if not part.per_device:
-        return False
-    each = (device.form.nodes for device in part.devices)
-    return any(nodes is not None and serves(nodes, name, labels) for nodes in each)
+    return name in served.names or any(serves(each, name, labels) for each in served.others)
 
 
 def newest(slices: Sequence[ResourceSlice]) -> list[ResourceSlice]:

@@ -25,6 +25,8 @@ _FREED = Aspect.CLAIMS | Aspect.DEVICES | Aspect.USAGE
 _FEW = 8
 #: Of one node, in all its own slices: what a turn has time for. Machines have hundreds.
 MOST_DEVICES = 4096
+#: Of no single node, in all: each node that is asked has to look at all of them.
+MOST_SHARED = 16_384
 
 
 def put(cluster: "Cluster", seen: ClaimObject) -> bool:
@@ -45,17 +47,27 @@ def put(cluster: "Cluster", seen: ClaimObject) -> bool:
 
 
 def _within_limit(cluster: "Cluster", part: ResourceSlice) -> ResourceSlice:
-    """The slice; without devices and of no pool if its node lists more of them than it may.
+    """The slice; without devices and of no pool if more of them are listed than may be.
 
     So its pool is incomplete there, and no other node is concerned whose pool it may name.
     """
     node = part.nodes.node_name
-    others = cluster.claims.slices_on(node) if node and part.devices else ()
-    listed = sum(len(each.devices) for each in others if each.name != part.name)
-    if not node or listed + len(part.devices) <= MOST_DEVICES:
+    listed, most = _listed_beside(cluster, part), MOST_DEVICES if node else MOST_SHARED
+    if not part.devices or listed + len(part.devices) <= most:
         return part
-    problem = f"the slices of node {node} list more than {MOST_DEVICES} devices"
+    whose = f"the slices of node {node}" if node else "all slices of no single node together"
+    problem = f"{whose} list more than {most} devices"
     return replace(part, pool="", slice_count=1, devices=(), counter_sets=(), problem=problem)
+
+
+def _listed_beside(cluster: "Cluster", part: ResourceSlice) -> int:
+    """Devices of other slices that count for the same limit."""
+    if node := part.nodes.node_name:
+        others = (each for each in cluster.claims.slices_on(node) if each.name != part.name)
+        return sum(len(each.devices) for each in others)
+    before = cluster.claims.slice_named(part.name)
+    own = len(before.devices) if before is not None and not before.nodes.node_name else 0
+    return cluster.claims.inventory.shared_devices - own
 
 
 def _count_again(cluster: "Cluster", claim: ResourceClaim) -> None:
