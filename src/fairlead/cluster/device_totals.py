@@ -72,11 +72,11 @@ class DeviceTotals:
         """Of a slice whose devices say themselves which nodes can use them."""
         part = counted.part
         for place in counted.failed:
-            totals.fails |= places.of(part.devices[place].form.nodes)
+            totals.fails[places.of(part.devices[place].form.nodes)] = True
         for place in counted.chosen:
             there = places.of(part.devices[place].form.nodes)
-            totals.capacity += there
-            totals.used += there & self._is_held(part, part.devices[place])
+            totals.capacity[there] += 1
+            totals.used[there] += self._is_held(part, part.devices[place])
 
     def _counted(
         self, slices: dict[str, _Counted], of_class: DeviceClass, part: ResourceSlice
@@ -133,28 +133,27 @@ class _Totals:
 
 
 class _Places:
-    """Where devices can be used; each selector is looked up once."""
+    """Rows on which devices can be used: one, or a mask. Each selector is looked up once."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
         self._masks: dict[DeviceNodes | None, NodeMask] = {}
         self._rows: dict[str, int] | None = None
 
-    def of(self, where: DeviceNodes | None) -> NodeMask:
+    def of(self, where: DeviceNodes | None) -> int | NodeMask:
+        if where is not None and where.node_name:
+            row = self._row(where.node_name)
+            return self._nodes.none() if row is None else row
         found = self._masks.get(where)
         if found is None:
             found = self._masks[where] = self._mask(where or DeviceNodes())
         return found
 
     def _mask(self, where: DeviceNodes) -> NodeMask:
-        if where.all_nodes:
-            return self._nodes.all()
-        if not where.node_name:
-            return any_term(where.terms or (), self._nodes)
+        return self._nodes.all() if where.all_nodes else any_term(where.terms or (), self._nodes)
+
+    def _row(self, node: str) -> int | None:
         if self._rows is None:
             objects = enumerate(self._nodes.objects())
             self._rows = {node.name: row for row, node in objects if node}
-        mask = self._nodes.none()
-        if where.node_name in self._rows:
-            mask[self._rows[where.node_name]] = True
-        return mask
+        return self._rows.get(node)
