@@ -4,7 +4,18 @@
 # ruff: noqa: E501
 
 from fidelity.objects import config, containers, deployment, pod
-from fidelity.script import Step, apply, case, get, hidden, json_patch, merge, post, strategic
+from fidelity.script import (
+    Step,
+    apply,
+    case,
+    get,
+    hidden,
+    json_patch,
+    merge,
+    post,
+    strategic,
+    until,
+)
 
 _TWO = {"containers": [{"name": "a", "image": "i:1", "env": [{"name": "X", "value": "1"}]},
                        {"name": "b", "image": "i:2"}]}  # fmt: skip
@@ -87,7 +98,9 @@ CASES = [
     case("strategic: volumes keep only named keys",
          hidden(post("apps/v1:deployments", deployment())),
          hidden(strategic("apps/v1:deployments/d", {"spec": {"template": {"spec": {"volumes": [
-             {"name": "v", "emptyDir": {}}]}}}})),
+             {"name": "v", "emptyDir": {}}]}}}}, save={"rv": "metadata.resourceVersion"})),
+         # A server whose cache lacks the volume yet warns of the key, and then patches it all the same.
+         until("apps/v1:deployments/d?resourceVersion=<rv>"),
          strategic("apps/v1:deployments/d", {"spec": {"template": {"spec": {"volumes": [
              {"name": "v", "$retainKeys": ["name", "configMap"], "configMap": {"name": "m"}}]}}}},
              only=("spec.template.spec.volumes",))),
