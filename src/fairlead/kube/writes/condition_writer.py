@@ -156,6 +156,7 @@ class ConditionWriter:
     def scheduled(self, uid: str) -> None:
         """Nothing about this pod needs to be explained any more."""
         self._outbox.withdraw(uid)
+        self._records.pop(uid, None)
         self._written.drop(uid)
 
     async def recorded(self, pod: Pod) -> None:
