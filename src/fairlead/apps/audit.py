@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TextIO
 
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
@@ -16,6 +16,7 @@ from fairlead.engine.engine import Engine
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.plugins.rules import NodeRules
 

@@ -6,7 +6,7 @@ those before it took.
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, TextIO
@@ -24,6 +24,7 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.codec import decode_node, decode_pod
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError, FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.prices import Prices
 from fairlead.placement.place import Placement

@@ -6,8 +6,9 @@ them, and each slice that it could have consumes its part, so that no two overla
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from fairlead.model.lazy_dataclass import dataclass
 
 Object = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """A syntax tree as functions of Python, checked for types on the way."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fairlead.cel import calls, folds
 from fairlead.cel.access import optional_item
@@ -29,6 +29,7 @@ from fairlead.cel.types import (
     optional_of,
 )
 from fairlead.cel.values import Optional, TypeName, Value, kind_of, map_key
+from fairlead.model.lazy_dataclass import dataclass
 
 _TYPE_NAMES = {
     **{

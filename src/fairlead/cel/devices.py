@@ -1,13 +1,13 @@
 """What an expression sees of a device: converted once for all expressions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 from fairlead.cel.errors import CelEvaluationError
 from fairlead.cel.units import quantity_value, version_of
 from fairlead.cel.values import Amount, DomainMap, Value
 from fairlead.model.devices import AttributeValue, Exact, VersionText
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """What expressions may speak of: variables and the fields of their types."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fairlead.cel.types import ANY, BOOL, DEVICE, QUANTITY, STRING, StaticType, map_of
+from fairlead.model.lazy_dataclass import dataclass
 
 Fields = Mapping[str, StaticType]
 

@@ -1,9 +1,9 @@
 """Expressions as tokens."""
 
 import re
-from dataclasses import dataclass
 
 from fairlead.cel.errors import MisplacedError
+from fairlead.model.lazy_dataclass import dataclass
 
 _LONG = r"""\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}"""
 _QUOTED = _LONG + r"""|"(?:[^"\\\n\r]|\\.)*"|'(?:[^'\\\n\r]|\\.)*'"""

@@ -3,10 +3,10 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from fairlead.cel.types import StaticType
+from fairlead.model.lazy_dataclass import dataclass
 
 Function = Callable[..., Any]
 _ALIASES = {

@@ -1,7 +1,6 @@
 """Tokens as a syntax tree, by precedence. Nesting is bounded: the parser calls itself."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from fairlead.cel import macros
@@ -17,6 +16,7 @@ from fairlead.cel.syntax import (
     MapLiteral,
 )
 from fairlead.cel.values import Unsigned
+from fairlead.model.lazy_dataclass import dataclass
 
 #: kube-scheduler allows 250. A selector that is meant for people to read has less than ten.
 NESTING = 48

@@ -1,7 +1,6 @@
 """Expressions that are ready to be evaluated."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fairlead.cel import conversions, lists, texts, units  # noqa: F401 - they declare functions
 from fairlead.cel.compiler import Compiler
@@ -14,6 +13,7 @@ from fairlead.cel.running import Evaluation, Runner
 from fairlead.cel.syntax import Expression, depth
 from fairlead.cel.types import StaticType
 from fairlead.cel.values import Value, kind_of
+from fairlead.model.lazy_dataclass import dataclass
 
 #: The API server accepts no longer selector.
 LONGEST = 10 * 1024

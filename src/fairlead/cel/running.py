@@ -1,11 +1,11 @@
 """The state of one evaluation: variables, and the cost that is left."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from fairlead.cel.errors import CelCostError
 from fairlead.cel.types import StaticType
 from fairlead.cel.values import Value
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -1,9 +1,9 @@
 """The syntax tree of an expression. `at` is the place in the text that errors name."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from fairlead.cel.values import Value
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

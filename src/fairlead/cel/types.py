@@ -1,6 +1,8 @@
 """Types of expressions, and whether one can stand for another."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

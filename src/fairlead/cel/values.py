@@ -1,10 +1,10 @@
 """Values at run time. int, float, str, bytes, bool, list, dict and None stand for themselves."""
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from fairlead.cel.errors import CelEvaluationError, no_such_overload
+from fairlead.model.lazy_dataclass import dataclass
 
 Value = Any  # any of the values below; the checker of an expression knows their types
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairlead.claims.constraints import Constraint, constraint_of
@@ -17,6 +16,7 @@ from fairlead.claims.turn_limit import STEPS_OF_EVALUATION
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.claims import Allocation, DeviceId, ResourceClaim
 from fairlead.model.devices import DeviceClass
+from fairlead.model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from fairlead.claims.columns import Codes

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +9,7 @@ import numpy.typing as npt
 from fairlead.claims.columns import DeviceColumns, Flags
 from fairlead.claims.requests import WantedDevices
 from fairlead.model.claims import ALL_DEVICES, DeviceId
+from fairlead.model.lazy_dataclass import dataclass
 
 Counts = npt.NDArray[np.int64]
 

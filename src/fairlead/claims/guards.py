@@ -4,13 +4,13 @@ For `fairlead explain` alone.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from fairlead.claims.expressions import COST_LIMIT, converted, evaluated, items_read
 from fairlead.claims.inventory import DeviceInventory
 from fairlead.claims.selecting import DeviceSelection, SelectorFault
 from fairlead.model.claims import DeviceId
 from fairlead.model.devices import Device
+from fairlead.model.lazy_dataclass import dataclass
 
 #: Devices that are asked for each selection.
 _MOST_DEVICES = 20_000

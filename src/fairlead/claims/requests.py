@@ -1,7 +1,7 @@
 """Requests of claims, ready for the search: checked, with their class, and All expanded."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fairlead.claims.answers import SelectorAnswers
 from fairlead.claims.capacity import Amounts, consumed, fits
@@ -21,6 +21,7 @@ from fairlead.model.claims import (
 )
 from fairlead.model.devices import DeviceClass, DeviceForm, DeviceTaint, DeviceToleration
 
+from fairlead.model.lazy_dataclass import dataclass
 _BLOCKING = ("NoSchedule", "NoExecute")
 
 

@@ -3,12 +3,13 @@
 An error is kept as an answer: it counts only when the search comes to the device.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.claims import DeviceId
 from fairlead.model.devices import Device
+from fairlead.model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from fairlead.cel import DeviceInput

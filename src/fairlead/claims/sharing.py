@@ -1,10 +1,11 @@
 """Equal parts of devices as one object: a cluster has a million devices, and few kinds of them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from fairlead.claims.versions import is_plain_version
 from fairlead.model.devices import AttributeValue, Device, DeviceForm, ResourceSlice, VersionText
+from fairlead.model.lazy_dataclass import dataclass
 
 _Part = TypeVar("_Part")
 #: Parts to keep at least before those of slices that are gone are dropped.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fairlead.claims.capacity import Amounts, fits
 from fairlead.claims.constraints import Constraint
@@ -14,6 +14,7 @@ from fairlead.claims.usage import DeviceUsage
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.claims import DeviceId
 from fairlead.model.devices import Exact
+from fairlead.model.lazy_dataclass import dataclass
 
 _NO_CLAIMS: AbstractSet[int] = frozenset()
 _NO_AMOUNTS: Mapping[str, Exact] = {}

@@ -1,7 +1,7 @@
 """What was found out about sets of claims, by row; kept so that it is told without a search."""
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,7 @@ from fairlead.cluster.arrays import NodeMask, Rows
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.changes import ANYWHERE, NEVER, ChangeLog, Mark
 from fairlead.model.claim_uses import ClaimUse
+from fairlead.model.lazy_dataclass import dataclass
 
 #: A row that was not looked at yet.
 UNKNOWN = -1

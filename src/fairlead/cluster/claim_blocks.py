@@ -6,7 +6,6 @@ no pod, or by a claim that has the same GPU under another name.
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairlead.cluster import claim_gpus
@@ -15,6 +14,7 @@ from fairlead.cluster.holdings import Holding
 from fairlead.model.claims import Allocation, DeviceId
 from fairlead.model.device_gpus import are_distinct
 from fairlead.model.gpus import GpuUse
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU
 
 if TYPE_CHECKING:

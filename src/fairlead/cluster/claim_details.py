@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from fairlead.claims.counters import SearchCounters
 from fairlead.claims.errors import AllocationError
@@ -16,6 +15,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.claims import ALL_DEVICES, DeviceId, DeviceRequest
 from fairlead.model.extended import ExtendedUse
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import Node
 
 _FREE = "free"

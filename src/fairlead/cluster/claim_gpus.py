@@ -8,7 +8,6 @@ the slice, and the device stays held.
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairlead.cluster.aspects import Aspect
@@ -17,6 +16,7 @@ from fairlead.model.device_gpus import NVIDIA, DeviceGpu, address_of, gpu_of, mo
 from fairlead.model.devices import Device, ResourceSlice
 from fairlead.model.gpus import Gpu, GpuUse, Grant
 from fairlead.model.holders import Holder, claims_holder
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU
 
 if TYPE_CHECKING:

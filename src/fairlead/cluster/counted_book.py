@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ from fairlead.cluster.arrays import NodeMask, PerNode
 from fairlead.cluster.counted_layers import CountedLayers
 from fairlead.cluster.counted_rows import RowsWithEnough
 from fairlead.model.counted import CountedMode, CountedResource
+from fairlead.model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from fairlead.cluster.cluster import Cluster

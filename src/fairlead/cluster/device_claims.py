@@ -8,7 +8,7 @@ of a claim is passed over.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from fairlead.claims.errors import InvalidPools
@@ -38,6 +38,7 @@ from fairlead.model.compute_domains import ComputeDomain
 from fairlead.model.devices import DeviceClass, DeviceTaintRule, ResourceSlice
 from fairlead.model.extended import ExtendedUse
 from fairlead.model.nodes import Node
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 if TYPE_CHECKING:

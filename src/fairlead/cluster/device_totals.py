@@ -5,7 +5,6 @@ kube-scheduler counts them. Every slice counts, also of a pool that is not whole
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,7 @@ from fairlead.cluster.node_terms import any_term
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.claims import DeviceId
 from fairlead.model.devices import Device, DeviceClass, DeviceNodes, ResourceSlice
+from fairlead.model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from fairlead.cluster.device_claims import DeviceClaims

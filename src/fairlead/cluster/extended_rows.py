@@ -1,11 +1,12 @@
 """What HTTP extenders say of the nodes for the pod that is being placed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, NodeScores
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 
 

@@ -7,7 +7,7 @@ ones, is not too busy: what is not known keeps no pod away.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from math import inf
 from typing import TypeVar
@@ -19,6 +19,7 @@ from fairlead.cluster.arrays import RowPick, Rows
 from fairlead.cluster.load import FRESH_S, STALE_S, Load
 from fairlead.model.gpus import Grant
 from fairlead.model.holders import Holder
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.loads import UNKNOWN, expected_busy
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.service_classes import GpuTerms

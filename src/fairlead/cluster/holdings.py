@@ -14,12 +14,13 @@ outcome, or the pod's own end, may free what it holds.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.model.gpus import GpuRequest, GpuUse, Grant, GrantSource
 from fairlead.model.holders import Holder, pod_holder
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Amounts, HostPort, Pod
 
 

@@ -7,9 +7,9 @@ unit, for the next scheduler.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from fairlead.model.claims import AllocatedDevice, DeviceId
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 #: No uid of an object begins so.

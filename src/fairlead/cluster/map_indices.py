@@ -1,11 +1,12 @@
 """Scheduling maps against the ledger: which indices are taken, and what prevents an assignment."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 
 from fairlead.cluster.devices import Devices
 from fairlead.model.gpus import GpuUse
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.map_slots import MapSlot, Member
 from fairlead.model.pods import PodRequest
 from fairlead.model.scheduling_map import ALL, Line

@@ -5,7 +5,6 @@ leave room for it.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from fairlead.cluster.columns import Columns
 from fairlead.cluster.eviction_rule import ByPriority, EvictionRule
 from fairlead.cluster.improvements import Improvements
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share, sum_by_row
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import PODS
 

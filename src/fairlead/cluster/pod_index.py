@@ -6,7 +6,6 @@ from then on follows each pod that comes or goes. Rules then work on one number 
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from fairlead.cluster.pod_hooks import PodHooks
 from fairlead.cluster.pod_table import PodTable, keys_of
 from fairlead.cluster.row_counts import RowCounts
 from fairlead.cluster.work import Work
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, PodTerm
 from fairlead.model.sizes import ENTRY_BYTES, weigh

@@ -6,10 +6,11 @@ what the pod held of GPUs is kept until then.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fairlead.model.gpus import Grant
 from fairlead.model.holders import Holder, releasing_holder
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 

@@ -7,10 +7,11 @@ device plugin chose take from the slots that are not reserved; which of them mak
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count, islice
 
 from fairlead.model.gpus import Gpu, GpuUse, Grant, Inventory
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.reservations import (

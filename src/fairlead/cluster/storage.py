@@ -7,12 +7,13 @@ object replaces what was assumed of it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from fairlead.cluster.attached import AttachedVolumes
 from fairlead.cluster.grouped import Grouped
 from fairlead.cluster.open_volumes import OpenVolume, OpenVolumes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.storage import (
     AVAILABLE,
     Attachment,

@@ -6,11 +6,12 @@ A pod is counted for the tenant that it had when it came to its node: an edit mo
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from fairlead.cluster.charges import ChargeOf
 from fairlead.cluster.holding_groups import HoldingGroups
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Amounts, Pod
 
 if TYPE_CHECKING:

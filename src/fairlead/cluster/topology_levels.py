@@ -5,7 +5,6 @@ rack 1 of block b. A node without the label of a level is outside it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from fairlead.cluster.hyper_nodes import HyperNodes
 from fairlead.cluster.improvements import Improvements
 from fairlead.model.gangs import TopologyRule
 from fairlead.model.hyper_nodes import HyperNode
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import Node
 from fairlead.model.topology import HOSTNAME, Topology, known, level_labels, levels_for, short
 

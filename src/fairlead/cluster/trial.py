@@ -6,7 +6,7 @@ back. Only views see steps and their undoing: no waiting pod is requeued before 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -18,6 +18,7 @@ from fairlead.cluster.nominations import Suspended
 from fairlead.cluster.storage import SeenBefore
 from fairlead.model.gpus import Grant
 from fairlead.model.holders import Holder
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.storage import VolumePlan
 

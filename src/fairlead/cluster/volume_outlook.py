@@ -6,7 +6,7 @@ provision one for the node.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.published_room import PublishedRoom
 from fairlead.cluster.reach import Reach
 from fairlead.cluster.storage import Storage
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.storage import Volume, VolumeClaim, VolumePlan
 from fairlead.model.volumes import PodVolumes
 

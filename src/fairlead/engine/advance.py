@@ -6,7 +6,7 @@ reservation begins. What runs there already stays, unless the reservation says t
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 from fairlead.cluster.arrays import NodeMask
@@ -18,6 +18,7 @@ from fairlead.engine.backfill.ends import Ends
 from fairlead.engine.backfill.overruns import said_s
 from fairlead.engine.instructions import AdvanceStatusChanged, Evict, Instruction
 from fairlead.model.advance import AdvancePhase, AdvanceReservation, AdvanceStatus
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.queue.units import Unit

@@ -1,8 +1,9 @@
 """A reservation as the engine knows it: what the object says, and what was chosen for it."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fairlead.model.advance import AdvanceReservation, AdvanceStatus
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True, eq=False)

@@ -7,7 +7,6 @@ these are does not matter until then.
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
@@ -22,6 +21,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.engine.advance_known import KnownReservation
 from fairlead.engine.backfill.ends import Ends
 from fairlead.model.gpus import WHOLE, GpuRequest
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
 from fairlead.queue.units import Unit

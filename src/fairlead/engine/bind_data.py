@@ -6,10 +6,11 @@ decision, the same events give the same instructions.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from fairlead.model.gpus import Grant, Inventory
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 

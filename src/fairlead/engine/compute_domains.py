@@ -6,13 +6,14 @@ driver reports in a label of each node. A gang with topology rules of its own ke
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.compute_domains import channels_of, domain_uid
 from fairlead.model.compute_domains import CLIQUE, ComputeDomain
 from fairlead.model.gangs import TopologyRule
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.placement.gang_part import has_topology
 from fairlead.placement.place import Placement

@@ -1,7 +1,6 @@
 """What can happen to the engine. Each is a small frozen value; `now` travels beside it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from fairlead.model.advance import AdvanceReservation
@@ -15,6 +14,7 @@ from fairlead.model.gangs import GangSpec
 from fairlead.model.gpus import Inventory
 from fairlead.model.http_extenders import ExtenderAnswer
 from fairlead.model.hyper_nodes import HyperNode
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.named_readings import SeenReading
 from fairlead.model.node_figures import SeenFigures
 from fairlead.model.nodes import Node

@@ -5,7 +5,7 @@ taken. So pods without GPUs pass unchanged.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.gpus import Grant
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.filter_report import filter_report
 from fairlead.placement.node_trial import NodeTrial

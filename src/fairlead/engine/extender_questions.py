@@ -1,6 +1,6 @@
 """What HTTP extenders were asked about one pod so far, and what they answered."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.extended_rows import ExtendedRows
 from fairlead.model.errors import FairleadError
 from fairlead.model.http_extenders import ExtenderAnswer
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.queue.entries import Entry
 

@@ -1,8 +1,9 @@
 """A gang on its way: from the decision to the outcome of the last bind."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fairlead.engine.gang_trials import MemberPlacement
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.queue.entries import Entry
 from fairlead.queue.units import Gang
 

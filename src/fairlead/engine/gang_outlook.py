@@ -4,7 +4,7 @@ Everything is found in trials that are undone, so that nothing changes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fairlead.cluster.claim_details import asked_claims
 from fairlead.cluster.cluster import Cluster
@@ -12,6 +12,7 @@ from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.engine.gang_messages import gathering_message, refusal_message
 from fairlead.engine.gang_trials import Filling
 from fairlead.model.gangs import GangSpec, Group, TopologyRule
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.quantities import shown
 from fairlead.placement.gang_part import has_many_parts

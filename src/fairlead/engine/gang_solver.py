@@ -7,12 +7,12 @@ What is asked and answered is decided by events alone, so that a replay decides 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
 from fairlead.engine.gang_search import GangSearch
 from fairlead.engine.gang_trials import Filling, ordered
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.solver import (
     SolverAnswer,
     SolverQuestion,

@@ -5,11 +5,12 @@ pods name; in the gang, each is a group with the name of the object.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fairlead.model.errors import FairleadError
 from fairlead.model.gang_needs import lacking
 from fairlead.model.gangs import DEEPEST, MOST_GROUPS, GangSpec, Group, Membership
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 

@@ -7,7 +7,7 @@ that found none first.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from fairlead.cluster.arrays import NodeMask
@@ -16,6 +16,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
 from fairlead.engine import gang_domains, gang_models, reservations
 from fairlead.model.nodes import GPU
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.goal_report import recorded
 from fairlead.placement.making_room import counted_work

@@ -6,7 +6,6 @@ miss its deadline.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import inf
 
@@ -17,6 +16,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.engine.reasons import WAITING_FOR_BETTER_PLACE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.place import Placement
 from fairlead.plugins.goals import GoalLevel

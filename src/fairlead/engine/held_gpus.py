@@ -5,13 +5,14 @@ counted every few seconds, by what was free at the last count.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.plans import Plans
 from fairlead.model.backfill import PlannedStart
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.placement.disruption_units import gpus_of_pod
 from fairlead.queue.queue import SchedulingQueue

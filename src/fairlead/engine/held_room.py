@@ -5,11 +5,11 @@ never uses its room gives it back after a limit, and may not ask for more for a 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from fairlead.cluster import claiming
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.claims import AllocatedDevice, ResourceClaim
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 #: How long the room is held after the last victim is gone, and how long victims may take to go.

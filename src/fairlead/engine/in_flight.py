@@ -13,11 +13,11 @@ a pod that is gone stays here until its outcome is known: it may still take effe
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.gang_flights import GangFlight
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.plugins.prepare import PrepareStep
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue

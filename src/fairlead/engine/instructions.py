@@ -4,7 +4,7 @@ The driver answers `Prepare` and `Bind` with an event each.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 
 from fairlead.model.advance import AdvanceStatus
@@ -13,6 +13,7 @@ from fairlead.model.counted import CountedStatus
 from fairlead.model.gangs import GangSpec, GangStatus
 from fairlead.model.gpus import Grant
 from fairlead.model.kept_record import KeptRecord
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.queues import QueueSpec, QueueStatus
 from fairlead.placement.verdicts import PlacementRecord, VictimsByNode

@@ -6,11 +6,12 @@ later alternatives are tried, over several turns, until it fits or nothing is le
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fairlead.claims.errors import LookUnfinished
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.device_work import counted_work
 from fairlead.cluster.narrowed_claims import narrowed_claims
 from fairlead.cluster.trial import Trial
 from fairlead.engine.alternative_settings import (
@@ -24,7 +25,7 @@ from fairlead.engine.alternative_settings import (
 from fairlead.engine.gang_trials import Filling, MemberPlacement, ordered
 from fairlead.engine.room_searches import SearchPace
 from fairlead.model.claims import ResourceClaim
-from fairlead.placement.making_room import counted_work
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.placement.place import Placement
 from fairlead.plugins.claim_step import ClaimStep
 from fairlead.plugins.prepare import PrepareStep

@@ -7,10 +7,10 @@ Meanwhile the pods have a reason for which no autoscaler adds nodes.
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from fairlead.engine import events
 from fairlead.engine.reasons import UNSCHEDULABLE, WAITING_FOR_NODES
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.queue.entries import Pool
 from fairlead.queue.queue import SchedulingQueue

@@ -1,7 +1,7 @@
 """What the engine consists of: the parts that it makes again when it forgets, and what it keeps."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.demand import Demand
@@ -40,6 +40,7 @@ from fairlead.model.backfill import BackfillTerms
 from fairlead.model.consolidation import ConsolidationTerms
 from fairlead.model.gpu_tenants import TenantTerms
 from fairlead.model.http_extenders import ExtenderTerms
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.service_classes import ServiceClass
 from fairlead.model.topology import Topology

@@ -5,8 +5,8 @@ a pause both would go on like this as fast as the API server allows.
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 REASON = "RejectedByKubelet"

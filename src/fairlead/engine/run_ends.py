@@ -1,8 +1,8 @@
 """When a running unit ends, from what was expected of it and how long it has run."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.run_times import RunEnd, RunTime
 
 #: The range of an estimate of which there is no record, in parts of it.

@@ -3,10 +3,10 @@
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, repeat
 
 from fairlead.engine.run_record import RunRecord
+from fairlead.model.lazy_dataclass import dataclass
 
 #: How much less each record counts than the next more specific one.
 _LESS_SPECIFIC = 0.7

@@ -6,7 +6,6 @@ start of the unit, or as soon as its goal has passed.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import inf, isinf
 
@@ -19,6 +18,7 @@ from fairlead.engine.start_plans import unit_times
 from fairlead.engine.start_windows import StartWindows
 from fairlead.model.class_book import ClassBook
 from fairlead.model.consolidation import time_of
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.service_classes import ServiceClass, named_class
 from fairlead.model.start_times import utc, words

@@ -6,9 +6,9 @@ are counted, too.
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from hashlib import blake2b
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.service_classes import LONGEST_WINDOW_S, MOST_CLASSES, ServiceClass
 
 HOUR_S = 3600.0

@@ -6,13 +6,13 @@ The range is that of these ends: no earlier than they can end, no later than the
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from fairlead.cluster.holdings import Holding
 from fairlead.engine.plans import Plans
 from fairlead.engine.run_times import RunTimes
 from fairlead.engine.start_record import ENOUGH_JUDGED, OpenForecast, StartRecord
 from fairlead.model.backfill import PlannedStart
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.run_times import RunEnd
 from fairlead.queue.queue import SchedulingQueue

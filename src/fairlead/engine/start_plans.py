@@ -1,9 +1,9 @@
 """When a unit starts, why then, and what to say where it does not choose."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from fairlead.model.forecasts import ChosenStart
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.start_times import (
     DEADLINE,
     NOT_BEFORE,

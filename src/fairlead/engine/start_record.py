@@ -8,11 +8,11 @@ on estimates. Everything is bounded, and the record is kept across restarts (`st
 import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import product
 
 from fairlead.engine.run_record import RunRecord
+from fairlead.model.lazy_dataclass import dataclass
 
 #: Units with forecasts that are not judged yet.
 MOST_OPEN = 128

@@ -4,7 +4,6 @@ All of them are of other projects: what cannot be read is data that is not count
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -12,6 +11,7 @@ import msgspec
 from fairlead.kube.gangs.api import GangKind, ObjectWire
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.data_sets import FLUID, KSERVE, DataSet, NodeData, data_size_bytes
+from fairlead.model.lazy_dataclass import dataclass
 
 #: Models of one node that are counted.
 _MOST_MODELS = 1000

@@ -1,7 +1,8 @@
 """Kinds of objects that describe gangs or queues, and the objects as they were last seen."""
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from fairlead.model.lazy_dataclass import dataclass
 
 S = TypeVar("S")
 

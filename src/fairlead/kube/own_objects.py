@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -13,6 +12,7 @@ from fairlead.kube.http.reply import UNREADABLE
 from fairlead.kube.queues.api import Json, QueueWire
 from fairlead.kube.writes.object_status import decoded_status
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 
 LONGEST_MESSAGE = 500
 

@@ -1,13 +1,14 @@
 """What a controller of pods, such as a Job, declares about how long they run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 
 from fairlead.kube.kueue_workloads import QUEUE_NAME
 from fairlead.kube.run_times import read_run_time
 from fairlead.model.consolidation import time_of
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.run_times import (
     DEADLINE,
     JOB_DEADLINE,

@@ -1,12 +1,12 @@
 """Services and controllers of pods: which pods each of them selects."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 from msgspec import Raw
 
 from fairlead.kube.requests import decode_selector
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.selectors import LabelSelector
 
 #: Versions and kinds whose selectors say which pods belong together.

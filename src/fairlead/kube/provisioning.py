@@ -6,7 +6,6 @@ kube-scheduler reads, and nothing else: no environment, no commands, no volumes 
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ import msgspec
 from fairlead.engine.node_requests import NodeRequest
 from fairlead.kube.object_kinds import ObjectKind
 from fairlead.kube.share_templates import pods_per_gpu, with_whole_gpus
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.node_requests import RequestTerms
 from fairlead.model.pods import Pod
 

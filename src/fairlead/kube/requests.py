@@ -1,7 +1,7 @@
 """What a pod asks for, read from the JSON of the parts that say so."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -38,8 +38,7 @@ class ContainerParts(NamedTuple):
     sidecar: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RequestParts:
+class RequestParts(NamedTuple):
     """The raw JSON of everything that makes up a request. Equal parts mean equal requests."""
 
     containers: tuple[ContainerParts, ...]
@@ -77,6 +76,7 @@ class _Resources(msgspec.Struct, rename="camel"):
 
 
 _SIZE_VARIABLE, _SIZE_ARGUMENT = "TENSOR_PARALLEL_SIZE", "--tensor-parallel-size"
+_VARIABLE_BYTES, _ARGUMENT_BYTES = _SIZE_VARIABLE.encode(), _SIZE_ARGUMENT.encode()
 
 
 class _Variable(msgspec.Struct):
@@ -245,11 +245,11 @@ def tensor_parallel_size(environments: Iterable[bytes], args: bytes) -> int:
     0 where nothing is said, or no number: that is between the pod and its program.
     """
     for env in environments:
-        if _SIZE_VARIABLE.encode() in env:
+        if _VARIABLE_BYTES in env:
             for each in _json(env, list[_Variable], []):
                 if each.name == _SIZE_VARIABLE and (size := _size(each.value)):
                     return size
-    if _SIZE_ARGUMENT.encode() not in args:
+    if _ARGUMENT_BYTES not in args:
         return 0
     # `--flag=4` or `--flag 4`: both are words in a row.
     words = [word for arg in _json(args, list[str], []) for word in arg.split("=", 1)]

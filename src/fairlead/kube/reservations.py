@@ -9,12 +9,13 @@ learn which GPU it is, and only the kubelet can say it.
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from fairlead.kube.dialects.api import UUID
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.limits import MOST_GPUS
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod

@@ -1,7 +1,8 @@
 """Advance reservations: nodes that people keep free for a time in the future."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from fairlead.model.lazy_dataclass import dataclass
 
 
 class AdvancePhase(StrEnum):

@@ -1,8 +1,8 @@
 """Planned starts and backfill: units that wait get a start and a place in the future."""
 
-from dataclasses import dataclass
 from enum import Enum
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.start_terms import EASY_TERMS, SHORT_FIRST_TERMS, StartTerms
 
 

@@ -5,7 +5,9 @@ named after the newer way, so that a new version is a copy of the last with flag
 `docs/versions.md` has the whole list of differences.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

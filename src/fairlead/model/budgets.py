@@ -1,7 +1,6 @@
 """A pod disruption budget: how many pods of a kind may still be disturbed."""
 
-from dataclasses import dataclass
-
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector
 

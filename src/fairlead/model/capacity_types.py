@@ -8,8 +8,9 @@ fairlead.dev/capacity-type: spot-at-most 50%     # of the pods of its gang
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
+
+from fairlead.model.lazy_dataclass import dataclass
 
 CAPACITY_TYPE = "fairlead.dev/capacity-type"
 

@@ -1,6 +1,6 @@
 """What a pod says about its resource claims, as far as placing it is concerned."""
 
-from dataclasses import dataclass
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 The version takes no part in comparisons: objects that differ in nothing else are the same to us.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from fairlead.model.compute_domains import ComputeDomain
@@ -15,6 +15,7 @@ from fairlead.model.devices import (
     OpaqueConfig,
     ResourceSlice,
 )
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import NodeTerm
 
 EXACT_COUNT = "ExactCount"

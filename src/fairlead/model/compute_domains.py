@@ -1,6 +1,8 @@
 """ComputeDomains of NVIDIA's driver: nodes whose pods exchange memory over NVLink."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from fairlead.model.lazy_dataclass import dataclass
 
 #: The driver that has the channels of ComputeDomains.
 CHANNEL_DRIVER = "compute-domain.nvidia.com"

@@ -1,8 +1,9 @@
 """Consolidation: running units are moved so that a waiting one can start."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 #: On a pod: "true" means that it is never moved.

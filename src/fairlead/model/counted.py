@@ -4,10 +4,10 @@ Licences, watts, seats: the administrator writes how many there are, and pods as
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 
 #: Amounts by name, sorted by name.
 Counts = tuple[tuple[str, int], ...]

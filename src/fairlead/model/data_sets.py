@@ -6,10 +6,10 @@ fairlead.dev/data: dataset/imagenet, model/llama-70b, genomes=1.5Ti
 on nodes, and any other name is a label of nodes that the administrator chose the prefix of.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from fairlead.model.errors import FairleadError, QuantityError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.quantities import MEMORY, amount
 
 DATA = "fairlead.dev/data"

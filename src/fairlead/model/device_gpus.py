@@ -1,10 +1,10 @@
 """Which GPU a device of a driver is, or is a part of."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from re import compile as pattern
 
 from fairlead.model.devices import AttributeValue, Device, ResourceSlice
+from fairlead.model.lazy_dataclass import dataclass
 
 NVIDIA = "gpu.nvidia.com"
 #: Under which names drivers publish the PCI address of a device; the part after the domain.

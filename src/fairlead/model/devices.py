@@ -4,11 +4,12 @@ A pool is not an object: it is all slices with one driver and pool name. Names w
 attributes and of capacities, are the driver's. The version takes no part in comparisons.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from numbers import Rational
 from typing import TYPE_CHECKING
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import NodeTerm
 
 #: A quantity without rounding; whole numbers are ints.

@@ -5,10 +5,9 @@ case. On a node where no device plugin offers the resource, the pod gets devices
 belong to a claim that the scheduler makes for the pod.
 """
 
-from dataclasses import dataclass
-
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.gpu_resources import GPU_PARTS
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.quantities import is_extended
 
 #: Before the name of a class: a resource that every class has.

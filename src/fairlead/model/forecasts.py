@@ -1,7 +1,6 @@
 """A forecast of prices or of carbon intensity: what it says for which time, and where it ends."""
 
-from dataclasses import dataclass
-
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.start_times import Window
 
 #: More values of one forecast are not used: ten days in steps of five minutes.

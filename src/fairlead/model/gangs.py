@@ -1,9 +1,9 @@
 """A gang: pods that are placed together, in one form for every API that describes such pods."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.run_times import RunTime
 
 #: Groups of one gang, and how deep they are nested.

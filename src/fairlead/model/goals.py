@@ -1,8 +1,10 @@
 """Goals in units, not in points, and how a profile weighs them against each other."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
+
+from fairlead.model.lazy_dataclass import dataclass
 
 
 class GoalUnit(StrEnum):

@@ -1,6 +1,6 @@
 """Tenants whose pods never share a GPU."""
 
-from dataclasses import dataclass
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

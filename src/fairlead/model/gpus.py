@@ -1,9 +1,10 @@
 """GPUs one by one: the GPUs of a node, what a pod asks of them, and what it was given."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum, StrEnum
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.map_slots import MapSlot, Member
 
 #: All of a GPU's compute, in thousandths.

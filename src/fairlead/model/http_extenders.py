@@ -1,8 +1,9 @@
 """HTTP extenders of kube-scheduler's protocol: whom to ask about which pods, and what they say."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 #: kube-scheduler's points go to 100, those of an extender to 10.

@@ -1,7 +1,6 @@
 """HyperNodes of Volcano: sets of nodes, each of a tier, that may contain those of lower tiers."""
 
-from dataclasses import dataclass
-
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.name_patterns import NamePattern
 from fairlead.model.nodes import Node
 from fairlead.model.selectors import LabelSelector

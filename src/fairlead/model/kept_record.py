@@ -3,7 +3,7 @@
 The devices are kept for a unit for which pods were evicted; see `cluster/kept_devices.py`.
 """
 
-from dataclasses import dataclass
+from fairlead.model.lazy_dataclass import dataclass
 
 #: Devices in the record of one pod. A gang has as many records as pods with a nominated node.
 MOST_DEVICES = 64

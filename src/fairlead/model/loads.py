@@ -1,6 +1,6 @@
 """What a pod will do with its GPUs, as far as it says."""
 
-from dataclasses import dataclass
+from fairlead.model.lazy_dataclass import dataclass
 
 #: How busy a GPU is taken to be, or to be kept by a pod, of which nothing is known.
 MIDDLING = 0.5

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.scheduling_map import (
     ALIKE,
     FORM,

@@ -8,7 +8,8 @@ and word boundaries.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from fairlead.model.lazy_dataclass import dataclass
 
 LONGEST_PATTERN = 256
 #: States of one pattern; a pattern that needs more is refused.

@@ -1,7 +1,9 @@
 """Readings that an administrator names: any number about nodes or GPUs, from a query."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from fairlead.model.lazy_dataclass import dataclass
 
 #: Readings of one configuration.
 MOST_READINGS = 32

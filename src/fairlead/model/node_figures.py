@@ -6,10 +6,10 @@ the node and the figure of each of its GPUs add up, as in a price sheet of OpenC
 """
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
 
 from fairlead.model.capacity_types import capacity_type
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU, Node
 
 

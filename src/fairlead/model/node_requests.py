@@ -1,7 +1,9 @@
 """How nodes are requested for gangs that lack them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from fairlead.model.lazy_dataclass import dataclass
 
 #: Cluster Autoscaler adds nodes for all pods of a request, or for none.
 ATOMIC = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"

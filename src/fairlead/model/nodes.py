@@ -1,9 +1,10 @@
 """A node, as far as placing pods on it is concerned."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fairlead.model.gpus import Inventory
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Amounts, Taint
 
 GPU = "nvidia.com/gpu"

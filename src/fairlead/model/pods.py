@@ -1,7 +1,7 @@
 """A pod, as far as placing it is concerned."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from enum import IntFlag, StrEnum, auto
 from functools import cached_property
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from fairlead.model.extended import ContainerAsk
 from fairlead.model.gangs import Membership
 from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.kept_record import KeptRecord
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.loads import PodLoad
 from fairlead.model.reservations import Reservation
 from fairlead.model.rules import LABEL_ONLY

@@ -1,6 +1,6 @@
 """What free parts of GPUs are worth to the pods that come to this cluster."""
 
-from dataclasses import dataclass
+from fairlead.model.lazy_dataclass import dataclass
 
 #: A GPU's free share is priced by hundredths.
 STEP = 10

@@ -1,9 +1,9 @@
 """A queue: what a team may use of the cluster, in one form for every API that describes queues."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from fairlead.model.backfill import BackfillMode
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Amounts
 
 #: Amounts of a queue count GPUs by this name, in thousandths: whole GPUs, shares and slices alike.

@@ -1,8 +1,10 @@
 """What GPUs are doing, as measured."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
+
+from fairlead.model.lazy_dataclass import dataclass
 
 
 class GpuReading(NamedTuple):

@@ -4,9 +4,8 @@ A device plugin chooses which GPU a pod gets. So Fairlead creates a pod that req
 which one it got, and assigns shares of that GPU. The pod does nothing with it.
 """
 
-from dataclasses import dataclass
-
 from fairlead.model.gpus import GpuUse, Grant, GrantSource
+from fairlead.model.lazy_dataclass import dataclass
 
 #: Of a reservation pod in the ledger, while pods wait for it: no pod may evict it.
 PRIORITY = 2_147_483_647

@@ -6,8 +6,9 @@ containers that restart) stay, so they add to both.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Amounts
 from fairlead.model.quantities import CPU, MEMORY
 

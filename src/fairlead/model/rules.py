@@ -1,6 +1,6 @@
 """Rules about nodes that administrators and users write as expressions."""
 
-from dataclasses import dataclass
+from fairlead.model.lazy_dataclass import dataclass
 
 #: A rule of a user, about the nodes of one pod.
 NODE_RULE = "fairlead.dev/node-rule"

@@ -5,7 +5,8 @@ is when the unit is ended.
 """
 
 import re
-from dataclasses import dataclass
+
+from fairlead.model.lazy_dataclass import dataclass
 
 #: On a pod, or on the object of its gang: how long it is expected to run.
 RUN_TIME = "fairlead.dev/run-time"

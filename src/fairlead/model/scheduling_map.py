@@ -21,9 +21,9 @@ gives them the first free one (`model.map_slots`), so at admission there is no l
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.limits import MOST_GPUS
 from fairlead.model.sizes import remembered
 

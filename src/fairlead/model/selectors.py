@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from fairlead.model.lazy_dataclass import dataclass
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _FEW = 8

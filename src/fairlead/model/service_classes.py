@@ -4,7 +4,8 @@ fairlead.dev/service-class: interactive    # as an annotation or a label of pods
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from fairlead.model.lazy_dataclass import dataclass
 
 SERVICE_CLASS = "fairlead.dev/service-class"
 #: Classes of one configuration: each has series of its own, and counts of each hour.

@@ -6,7 +6,8 @@ before all below it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from fairlead.model.lazy_dataclass import dataclass
 
 #: Costs are compared in so many parts of them.
 _EQUAL = 1e-6

@@ -1,8 +1,9 @@
 """The numbers of the rules that start units by their service: GPUs times run time."""
 
-from dataclasses import dataclass
 from math import inf, isinf
 from math import pow as power
+
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

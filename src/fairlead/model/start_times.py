@@ -7,9 +7,10 @@ fairlead.dev/wait-timeout: 12h                   # it is not started after that 
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+
+from fairlead.model.lazy_dataclass import dataclass
 
 NOT_BEFORE = "fairlead.dev/not-before"
 DEADLINE = "fairlead.dev/deadline"

@@ -4,8 +4,9 @@ The version takes no part in comparisons: objects that differ in nothing else ar
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import NodeTerm
 from fairlead.model.selectors import LabelSelector
 from fairlead.model.volumes import CsiVolume

@@ -1,7 +1,9 @@
 """The levels of a cluster's topology, such as zone and rack, and the labels that name them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from fairlead.model.lazy_dataclass import dataclass
 
 #: The level of single nodes, below all others.
 HOSTNAME = "kubernetes.io/hostname"

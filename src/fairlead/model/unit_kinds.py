@@ -1,9 +1,10 @@
 """Which units are alike: they are expected to run for about as long."""
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+
+from fairlead.model.lazy_dataclass import dataclass
 
 #: A suffix that Kubernetes draws: five letters and digits, without vowels.
 _SUFFIX = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{5}", re.ASCII)

@@ -7,7 +7,7 @@ stands.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fairlead.claims.errors import AllocationError, InvalidPools
 from fairlead.cluster.cluster import Cluster
@@ -15,6 +15,7 @@ from fairlead.model.claims import AllocatedDevice, Allocation, DeviceId
 from fairlead.model.device_gpus import DeviceGpu, gpu_of
 from fairlead.model.devices import Device
 from fairlead.model.gpus import Gpu, Inventory, MigProfile
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.placement.links import best_set
 from fairlead.placement.mig import Kinds, profile_place
 from fairlead.plugins.claim_step import ClaimStep

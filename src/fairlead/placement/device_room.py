@@ -6,7 +6,6 @@ one with the lowest cost is taken. Nothing is evicted here: the result is a plan
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
 from fairlead.model.claims import AllocatedDevice
 from fairlead.model.pods import Pod
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.quantities import PODS
 from fairlead.placement.disruption_units import Cost, DisruptionUnit, DisruptionUnits
 from fairlead.placement.making_room import RoomOutcome, RoomPlan, counted_work, evict_units

@@ -6,7 +6,7 @@ limit over several units (a disruption budget, the share of a queue) holds for a
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, Protocol, Self
 
 from fairlead.cluster.claim_charges import held_milli
@@ -17,6 +17,7 @@ from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.model.budgets import Budget
 from fairlead.model.consolidation import saved_at_s
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
 

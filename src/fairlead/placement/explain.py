@@ -2,7 +2,6 @@
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.placement.faults import fault_of
 from fairlead.placement.node_trial import NodeTrial

@@ -1,12 +1,12 @@
 """Why each node refuses a pod, for another scheduler that chooses among those left."""
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 import numpy as np
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.cluster import Cluster
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.placement.node_trial import NO_RULE, NodeTrial
 from fairlead.placement.place import Placement

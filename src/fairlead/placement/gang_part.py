@@ -1,9 +1,10 @@
 """The pods of a gang by their topology rules: a tree of parts with rules in common."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fairlead.model.gangs import GangSpec, Group, TopologyRule
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 #: Groups times nodes that are planned in one turn.

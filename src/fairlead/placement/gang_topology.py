@@ -6,13 +6,14 @@ fewer pods; what the trial found limits the next plan. The last plans only name 
 
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, PerNode, Rows
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.gangs import GangSpec
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.gang_part import GangPart, gang_part_of
 from fairlead.placement.gang_room import GangRoom

@@ -1,13 +1,13 @@
 """Which GPUs of the chosen node the pod gets."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from fairlead.cluster.devices import Devices
 from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.cluster.map_indices import uses_of
 from fairlead.model.gpus import GpuRequest, GpuUse, Grant, Inventory, Isolation
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.map_slots import MapSlot
 from fairlead.placement.links import best_set
 from fairlead.placement.mig import slice_place

@@ -6,12 +6,13 @@ then nodes for all of their pods at once. What the search costs is bounded.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from fairlead.cluster.arrays import NodeMask
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.placement.exact_kinds import ExactKinds
 from fairlead.placement.unequal_pods import Kinds, Taken, spread_over_few
 

@@ -19,6 +19,7 @@ from fairlead.cluster.claim_room import freed_by
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.cluster.topology_levels import LevelCodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.cluster.trial import Trial
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Pod

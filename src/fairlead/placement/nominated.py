@@ -6,8 +6,6 @@ asked about all such nodes at once; rules about pods and ports node by node, and
 something to say.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, Rows
@@ -15,6 +13,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.priority_sums import AmountsByRow
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.placement.gpus import Occupied
 from fairlead.placement.node_trial import NO_RULE, NodeTrial

@@ -8,7 +8,7 @@ kube-scheduler chooses it.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from fairlead.cluster.holdings import Holding
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.model.budgets import Budget
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import PODS
 from fairlead.placement.node_trial import NO_RULE, NodeTrial

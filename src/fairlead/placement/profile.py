@@ -1,12 +1,13 @@
 """A profile: the opinions that decide where pods of one scheduler name go."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from operator import or_
 
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.gpus import FAIRLEAD, GpuRequest, Isolation
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.map_slots import MapSlot
 from fairlead.model.pods import PodField
 from fairlead.model.solver import SolverTerms

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.node_trial import NO_RULE, NodeTrial
 from fairlead.placement.nominated import NominatedAmounts, allowed_beside

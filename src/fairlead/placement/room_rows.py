@@ -6,7 +6,7 @@ least; a gang that is evicted for one row makes room on others as well.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -20,6 +20,7 @@ from fairlead.cluster.holdings import Holding
 from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.model.extended import has_class, may_be_unoffered
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.quantities import PODS

@@ -1,6 +1,6 @@
 """What the best domain lacks for a gang whose topology rules cannot be kept now."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.topology_levels import DomainTree
 from fairlead.model.gangs import TopologyRule
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.topology import short
 from fairlead.placement.gang_part import GangPart
 from fairlead.placement.gang_topology import GangPlans

@@ -1,12 +1,13 @@
 """Nodes for equal pods under the topology rules of their group, at one moment."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, PerNode, Rows
 from fairlead.cluster.topology_levels import DomainTree
 from fairlead.model.gangs import TopologyRule
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.placement.tree_knapsack import EVERYWHERE, Knapsack, Objective, Problem, Sets
 
 #: Beyond so many numbers in the tables the nodes are chosen greedily.

@@ -7,7 +7,6 @@ integer; their bounds say how many integers (words) that takes.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import gcd
 from typing import Protocol
 
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead.cluster.arrays import NodeMask, PerNode, Rows
+from fairlead.model.lazy_dataclass import dataclass
 
 #: (words, domains, pods + 1): the least cost of room for so many pods in each domain.
 Tables = npt.NDArray[np.int64]

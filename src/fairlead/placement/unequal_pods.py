@@ -6,13 +6,14 @@ alone is tried, then two together, and so on.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import combinations, islice
 
 import numpy as np
 import numpy.typing as npt
 
 from fairlead.cluster.arrays import NodeMask, PerNode, Rows
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.placement.exact_kinds import ExactKinds
 
 #: (kinds, nodes) how many pods of each kind a node takes.

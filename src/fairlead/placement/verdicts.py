@@ -1,7 +1,6 @@
 """The answer to "where does this pod go?": a place, or a refusal that says why."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 
 from fairlead.cluster.aspects import Aspect
@@ -9,6 +8,7 @@ from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.claims import ResourceClaim
 from fairlead.model.goals import GoalCount, GoalReport
 from fairlead.model.gpus import Grant
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.plugins.api import GpuDetail
 

@@ -9,7 +9,6 @@ asked about all nodes again.
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
 from functools import reduce
 from math import isfinite
 from operator import add, or_
@@ -25,6 +24,7 @@ from fairlead.cluster.columns import ALWAYS
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.errors import PluginFault
 from fairlead.model.extended import has_class
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.placement.profile import Profile

@@ -5,7 +5,7 @@ user draws. Cpu and memory count with kube-scheduler's defaults for what pods do
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from fairlead.cluster.arrays import NodeScores, PerNode
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.extended import has_class
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.model.quantities import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
 from fairlead.plugins.shapes import ScoringShape, check_shape, fuller_is_better, line_of

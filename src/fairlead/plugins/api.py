@@ -10,7 +10,6 @@ only where something in `reads` changed, so a plugin that omits an aspect return
 """
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -21,6 +20,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.goals import GoalUnit
 from fairlead.model.gpus import GpuRequest
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod, PodField, PodRequest
 
 HIGHEST_SCORE = 100.0

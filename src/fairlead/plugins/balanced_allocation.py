@@ -1,7 +1,7 @@
 """Pods go where they make the use of cpu and memory more even."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.allocation import (
     check_weights,

@@ -1,6 +1,5 @@
 """The step before the bind of a pod that uses resource claims."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from fairlead.cluster import claiming
@@ -9,6 +8,7 @@ from fairlead.cluster.device_claims import ClaimWrite
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.trial import Trial
 from fairlead.model.claims import ResourceClaim
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

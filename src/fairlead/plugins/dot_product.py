@@ -1,6 +1,5 @@
 """Match what a pod asks for with what a node has little of."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -9,6 +8,7 @@ from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.model.quantities import CPU
 from fairlead.plugins.api import HIGHEST_SCORE

@@ -1,7 +1,6 @@
 """Resource claims must be allocated for the node, or be allocatable from what drivers publish."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -23,6 +22,7 @@ from fairlead.cluster.claim_search import (
 from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.claims import ResourceClaim
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import Reason
 from fairlead.plugins.claim_step import ClaimStep

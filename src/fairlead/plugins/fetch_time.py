@@ -1,6 +1,5 @@
 """A goal in seconds: how long a node fetches what the pod reads and the node does not have."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +18,7 @@ from fairlead.model.data_sets import (
 )
 from fairlead.model.errors import ConfigError, FairleadError
 from fairlead.model.goals import GoalUnit
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.node_figures import Figure
 from fairlead.model.pods import PodField, PodRequest
 

@@ -1,6 +1,5 @@
 """Use up what is begun, by what was measured: shares go where there is really room left."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.loads import UNKNOWN, expected_busy
 from fairlead.model.pods import PodField, PodRequest
 from fairlead.plugins.api import HIGHEST_SCORE, GpuScores

@@ -1,6 +1,5 @@
 """FGD: place a pod where the least becomes useless to typical pods (USENIX ATC'23)."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from fairlead.cluster.devices import Gpus
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.price_tables import PriceTables, Table
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.model.quantities import CPU
 from fairlead.plugins.api import HIGHEST_SCORE, GpuScores

@@ -5,7 +5,6 @@ memory that are there to go with them, by blocks of whole GPUs, and by how sough
 is. A pod goes where the worth drops least. Prices come from the pods seen (`placement/prices.py`).
 """
 
-from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
@@ -16,6 +15,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.price_tables import PriceTables, Table
 from fairlead.model.gpus import GpuRequest
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import HIGHEST_SCORE, GpuScores
 from fairlead.plugins.gap_worth import Worth, WorthOfOne

@@ -1,13 +1,12 @@
 """What a pod would leave free, GPU by GPU: the ground on which GPU policies differ."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fairlead.cluster.arrays import NodeScores, PerNode
 from fairlead.cluster.devices import GpuMask, Gpus
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE, GpuRequest
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 

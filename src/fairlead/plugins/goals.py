@@ -5,7 +5,6 @@ tolerance of the best one go on to the next level, and the scores of the profile
 that are left. So a level with a small tolerance decides before anything below it.
 """
 
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import ClassVar
@@ -16,6 +15,7 @@ from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.goals import GoalUnit
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodField, PodRequest
 from fairlead.plugins.api import (
     HIGHEST_SCORE,

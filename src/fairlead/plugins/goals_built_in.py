@@ -1,7 +1,6 @@
 """The goals that Fairlead brings along: money, lost time, watts, carbon and time to fetch data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.errors import ConfigError
 from fairlead.model.goals import GoalUnit
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.node_figures import Figure
 from fairlead.model.pods import PodRequest
 from fairlead.model.quantities import CPU

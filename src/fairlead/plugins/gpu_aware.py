@@ -1,6 +1,5 @@
 """The taste of the tutorial's gpu-aware-scheduler: free, idle, modern and well-joined GPUs."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from fairlead.cluster.devices import GpuMask
 from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import HIGHEST_SCORE, GpuScores
 from fairlead.plugins.gaps import asked_gpus, gpu_count

@@ -1,11 +1,11 @@
 """Fill the node that is left with the fewest free GPUs."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import HIGHEST_SCORE

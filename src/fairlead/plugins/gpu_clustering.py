@@ -1,6 +1,5 @@
 """Keep like with like: nodes for shares, nodes for single GPUs, nodes for many."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +9,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.devices import KINDS
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.gaps import gaps
 

@@ -1,7 +1,7 @@
 """GPUs one by one: enough of them, with enough left on each."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.extended import has_class
 from fairlead.model.gpus import FAIRLEAD, WHOLE, GpuRequest, Isolation, Overcommit
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.model.sizes import remembered

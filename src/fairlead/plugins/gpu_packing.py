@@ -1,6 +1,5 @@
 """Use up what is begun: first GPUs in use, then nodes in use, then the smallest idle node."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -9,6 +8,7 @@ from fairlead.cluster.arrays import NodeScores, PerNode
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.gaps import Gaps, gaps, gpu_count
 

@@ -1,12 +1,12 @@
 """Refuses pods that ask for parts of GPUs, or by a map, where the profile only counts GPUs."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import PLAIN
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import DeviceAllocator
 

@@ -1,6 +1,5 @@
 """Pods go where their images are already."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodField, PodRequest
 
 _MIB = 1 << 20

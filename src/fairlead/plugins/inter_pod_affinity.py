@@ -1,7 +1,6 @@
 """Inter-pod affinity and anti-affinity, required and preferred, of the pod and of existing pods."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +9,7 @@ from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.pod_index import PodQuery
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodField, PodRequest
 from fairlead.plugins.affinity_rules import (
     affinity_matches,

@@ -1,11 +1,11 @@
 """Quiet GPUs first: spreads by what GPUs really do."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import HIGHEST_SCORE, GpuScores
 from fairlead.plugins.measured import READS, of_best_gpus

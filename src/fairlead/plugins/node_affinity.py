@@ -1,7 +1,7 @@
 """nodeSelector and node affinity, required and preferred."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +10,7 @@ from fairlead.cluster import node_terms
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import NodeTerm, PodRequest, PreferredTerm
 from fairlead.plugins.api import Reason
 from fairlead.plugins.normalising import most_is_best

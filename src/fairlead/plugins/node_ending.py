@@ -1,12 +1,12 @@
 """Nothing new goes to a node that ends soon, whatever the pod tolerates."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.ending import ending_sign
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 
 _NAME = "metadata.name"

@@ -1,7 +1,6 @@
 """What the pod asks for must be free on the node."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
@@ -11,6 +10,7 @@ from fairlead.cluster.extended_claims import unoffered
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.extended import extended_use, may_be_unoffered
 from fairlead.model.gpu_resources import GPU_PARTS
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Amounts, PodRequest
 from fairlead.model.quantities import PODS, is_extended, shown
 from fairlead.plugins.api import Reason

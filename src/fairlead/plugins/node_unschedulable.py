@@ -1,11 +1,11 @@
 """Cordoned nodes take only pods that tolerate it."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Effect, PodRequest, Taint
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "", Effect.NO_SCHEDULE)

@@ -1,12 +1,12 @@
 """A CSI driver can attach only so many volumes to a node."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.model.volumes import PodVolumes
 from fairlead.plugins.api import Reason

@@ -1,12 +1,12 @@
 """Pods that belong together are kept evenly spread over zones, racks or nodes."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodField, PodRequest
 from fairlead.model.selectors import SpreadRule
 from fairlead.plugins.api import Reason

@@ -1,12 +1,12 @@
 """The step before the bind of a pod whose GPU a reservation pod takes from a device plugin."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from fairlead.cluster import reserving
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.trial import Trial
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

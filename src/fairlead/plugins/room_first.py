@@ -1,6 +1,5 @@
 """No GPU is overcommitted while another has room."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import HIGHEST_SCORE
 

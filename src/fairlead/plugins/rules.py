@@ -1,7 +1,6 @@
 """Rules that administrators and users write as expressions. They only refuse nodes."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,6 +9,7 @@ import numpy as np
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.model.rules import LABEL_ONLY, NODE_RULE, NodeRule
 from fairlead.plugins.api import Reason

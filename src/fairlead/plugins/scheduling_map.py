@@ -1,7 +1,6 @@
 """A pod with a scheduling map goes where its map says, and gets the GPUs that it says."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.map_indices import Obstacle, ObstacleKind
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import GpuRequest
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.map_slots import MapSlot
 from fairlead.model.pods import PodRequest
 from fairlead.model.scheduling_map import NODE_LABEL, Line

@@ -1,10 +1,11 @@
 """Lines with corners, from how full something would be to what that is worth."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fairlead.model.lazy_dataclass import dataclass
 
 HIGHEST = 10
 

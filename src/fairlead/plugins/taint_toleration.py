@@ -1,12 +1,12 @@
 """Every hard taint of a node must be tolerated, and every soft one better be."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Effect, PodRequest, Taint, Toleration
 from fairlead.plugins.normalising import fewest_is_best
 

@@ -8,7 +8,6 @@ score = node · Δ + actual · mean of Ψ + expected · mean of Γ          each
     where the same work takes less of a stronger GPU's time
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +16,7 @@ from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.loads import MIDDLING, UNKNOWN, expected_busy
 from fairlead.model.machines import strength_of
 from fairlead.model.pods import PodField, PodRequest

@@ -1,7 +1,7 @@
 """Claims must be bound to volumes that the node can reach, or be bindable there."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.volume_outlook import MOST_WAITING, look, sorted_out
 from fairlead.cluster.volume_room import worth
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.model.volumes import VolumeClaimUse
 from fairlead.plugins.api import Reason

@@ -1,12 +1,12 @@
 """Disks and claims that cannot be shared must not be."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.model.storage import READ_WRITE_ONCE_POD
 from fairlead.model.volumes import VolumeClaimUse

@@ -1,12 +1,12 @@
 """The step before the bind of a pod whose volume claims are not bound yet."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.trial import Trial
 from fairlead.cluster.volume_outlook import out_of_reach
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.storage import VolumePlan
 
 

@@ -1,13 +1,13 @@
 """A volume that is labelled with a zone or region serves nodes of that zone or region only."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.storage import Storage
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.model.storage import Volume, VolumeClaim
 from fairlead.model.volumes import VolumeClaimUse

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.queue.units import EquivalenceClass, Unit
 

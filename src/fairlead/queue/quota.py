@@ -5,12 +5,12 @@ equivalence class of a waiting pod, and never of its request: pods of all tenant
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.tenants import Tenants
 from fairlead.model.gpus import Grant
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 

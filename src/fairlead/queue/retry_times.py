@@ -1,6 +1,6 @@
 """When units that were refused or failed are tried again without a change that could help."""
 
-from dataclasses import dataclass
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
 """What a Prometheus server reads from a node's agent."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.nvml.facts import GpuFacts, GpuSample
 
 _GPU = ("node", "uuid", "gpu", "model")

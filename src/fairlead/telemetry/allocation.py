@@ -1,7 +1,6 @@
 """How much of the GPUs is given away, and how much of that is at work: sums over columns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +9,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.devices import Devices, GpuMask
 from fairlead.cluster.load import STALE_S, GpuShares
 from fairlead.model.gpus import WHOLE, MigProfile
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU
 from fairlead.model.sizes import remembered
 

@@ -1,9 +1,9 @@
 """The latest reading of every GPU and pod, of all sources."""
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
 
 from fairlead.cluster.load import STALE_S
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.readings import GpuReading, NodeReadings
 
 

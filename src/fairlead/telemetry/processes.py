@@ -2,8 +2,9 @@
 
 import contextlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from fairlead.model.lazy_dataclass import dataclass
 
 PROC = Path("/proc")
 #: kubepods/burstable/pod<uid>/…, kubepods-pod<uid with underscores>.slice/…, and whatever lies

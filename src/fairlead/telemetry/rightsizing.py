@@ -4,11 +4,10 @@ Utilisation says that something ran, not how much of the GPU it filled: what is 
 what would have been enough, and less may do. Nothing is advised on a short look, or on a guess.
 """
 
-from dataclasses import dataclass
-
 import msgspec
 
 from fairlead.model.gpus import WHOLE, MigProfile
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.usage import IDLE, Use
 
 #: No advice before a pod was watched for so long.

@@ -4,7 +4,9 @@ Plain values in and out, and no clock: `fairlead run` adds up as readings come, 
 so from the history that a Prometheus server kept.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from fairlead.model.lazy_dataclass import dataclass
 
 #: Less than this share of the time is no work: a monitor, or the driver itself.
 IDLE = 0.05

@@ -1,7 +1,7 @@
 """The contract of plugins, checked on clusters drawn at random."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from random import Random
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import (
     HIGHEST_SCORE,

@@ -1,12 +1,13 @@
 """Clusters drawn at random: nodes with and without listed GPUs, whole GPUs and shares on them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, GrantSource, Inventory
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU, Image, Node
 from fairlead.model.pods import HostPort, NodeTerm, Pod
 from fairlead.model.prices import PodShape, Prices

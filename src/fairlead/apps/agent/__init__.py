@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -30,6 +30,7 @@ from fairlead.base.nvidia_devices import Object
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError, FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.nvml.facts import GpuSample
 from fairlead.telemetry.nvml.process import DEFAULT_LIBRARY, Nvml
 from fairlead.telemetry.nvml.survey import Surveyor

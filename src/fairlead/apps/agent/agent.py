@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -41,6 +40,7 @@ from fairlead.kube.mirror.changes import Change, Deleted, Upserted, change_key
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.writes.event_objects import Regarding, regarding_node
 from fairlead.kube.writes.event_writer import EventWriter
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.telemetry.agent import AgentMetrics, AgentReport
 from fairlead.telemetry.nvml.facts import GpuFacts, GpuSample

@@ -4,13 +4,14 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from fairlead.apps.agent.partitioning import GpuCut
 from fairlead.base.node_inventory import FREE, WELL, GpuEntry, Listing, Slice
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.nvml.facts import Cut, GpuFacts
 from fairlead.telemetry.nvml.links import FAR, SELF, fabric, nvlink_word
 from fairlead.telemetry.nvml.survey import GpuSurvey

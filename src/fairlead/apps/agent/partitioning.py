@@ -7,7 +7,7 @@ run continues from there.
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TypeVar
 
 import structlog
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from fairlead.apps.agent.partition_state import GpuState, PartitionStore
 from fairlead.model.errors import ConfigError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.telemetry.nvml.facts import Cut, GpuFacts, Partition
 from fairlead.telemetry.nvml.partition_steps import IN_USE

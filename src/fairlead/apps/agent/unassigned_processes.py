@@ -6,9 +6,10 @@ of no pod.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.nvml.facts import GpuProcess
 from fairlead.telemetry.processes import Owner
 

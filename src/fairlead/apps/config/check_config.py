@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, asdict, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -14,6 +14,7 @@ from fairlead.apps.config.kube_scheduler.format import KIND
 from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.model.behaviour import KNOWN, Behaviour
 from fairlead.model.errors import ConfigError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.placement.profile import Profile
 from fairlead.plugins.api import Plugin
 

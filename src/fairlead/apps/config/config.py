@@ -15,7 +15,7 @@ profiles:
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -40,6 +40,7 @@ from fairlead.apps.config.tenants_config import TenantsConfig
 from fairlead.apps.config.topology_config import TopologyConfig
 from fairlead.model.errors import ConfigError
 from fairlead.model.gpus import Isolation
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.placement.gpus import GpuPolicy
 from fairlead.placement.profile import Profile
 from fairlead.plugins.api import AnyScore, Filter, Picker, Plugin

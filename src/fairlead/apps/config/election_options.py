@@ -1,13 +1,14 @@
 """Whether to be elected before deciding, and on which terms: options, file and defaults."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from fairlead.base.durations import seconds
 from fairlead.base.names import is_subdomain
 from fairlead.kube.access.kubeconfig import Access
 from fairlead.kube.leadership.election import Terms
 from fairlead.model.errors import ConfigError
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """One HTTP extender as it was configured."""
 
-from dataclasses import dataclass
-
 from fairlead.model.http_extenders import ExtenderTerms
+from fairlead.model.lazy_dataclass import dataclass
 
 #: kube-scheduler's.
 TIMEOUT_S = 5.0

@@ -1,11 +1,12 @@
 """Findings about a file: a key, and a sentence that says what to do about it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.extender_terms import ExtenderPlan
 from fairlead.model.behaviour import Behaviour
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.placement.profile import Profile
 
 

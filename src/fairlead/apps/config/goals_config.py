@@ -12,7 +12,6 @@ goals:
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -26,6 +25,7 @@ from fairlead.apps.config.service_classes_config import ServiceClassConfig
 from fairlead.base.durations import seconds
 from fairlead.model.errors import ConfigError
 from fairlead.model.goals import GoalRates
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.node_figures import CAPACITY, HIGHEST, LABEL, Figure, FigureRule
 from fairlead.plugins.api import Goal
 from fairlead.plugins.goals import GoalLevel, Goals

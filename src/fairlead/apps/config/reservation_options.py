@@ -1,12 +1,11 @@
 """Whether GPUs of NVIDIA's device plugin are reserved for shares, and with which pods."""
 
-from dataclasses import dataclass
-
 from fairlead.base.durations import seconds
 from fairlead.base.names import is_subdomain
 from fairlead.kube.access.kubeconfig import Access
 from fairlead.kube.reservations import GRACE_S, ReservationPlan
 from fairlead.model.errors import ConfigError
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import msgspec
@@ -30,6 +30,7 @@ from fairlead.model.errors import ConfigError
 from fairlead.model.gpu_tenants import TenantTerms
 from fairlead.model.http_extenders import ExtenderTerms
 from fairlead.model.node_requests import RequestTerms
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.service_classes import ServiceClass
 from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.profile import Profile

@@ -7,7 +7,6 @@ what is written so far ends there, and nothing follows before a new run begins.
 import queue
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +14,7 @@ import msgspec
 
 from fairlead.apps.decision_log.frames import MAGIC, SUFFIX, LogHeader, create_file, packed_frame
 from fairlead.model.errors import ConfigError
+from fairlead.model.lazy_dataclass import dataclass
 
 #: How much is compressed and written at once, and how much may wait for that.
 CHUNK_BYTES = 256 << 10

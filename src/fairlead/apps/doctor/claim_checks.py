@@ -1,12 +1,12 @@
 """Faults of claims: what holds devices without use, and what pods wait for without an event."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from fairlead.apps.doctor.faults import ClusterFault, listed
 from fairlead.claims.pools import newest
 from fairlead.cluster.device_claims import DeviceClaims
 from fairlead.model.claims import ClaimUser, DeviceId, ResourceClaim
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 _PROTECTION = "resource.kubernetes.io/delete-protection"

@@ -5,11 +5,11 @@ same device to two claims.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from fairlead.apps.doctor.faults import listed
 from fairlead.model.claims import DeviceNeed, ResourceClaim
 from fairlead.model.devices import DeviceClass
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 #: Classes of this driver have different devices: DaemonSets that kube-scheduler places claim the

@@ -1,6 +1,6 @@
 """What a check finds."""
 
-from dataclasses import dataclass
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from difflib import get_close_matches
 
 from fairlead.apps.explain.claim_guards import guards_answer
@@ -36,6 +36,7 @@ from fairlead.kube.leadership.fence import EPOCH
 from fairlead.model.consolidation import MoveLimits
 from fairlead.model.errors import FilterFailed, PluginFault
 from fairlead.model.gpus import WHOLE, GpuRequest, Grant
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.placement.explain import Explanation, NodeAnswer, explain
 from fairlead.placement.place import Placement

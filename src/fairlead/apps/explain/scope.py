@@ -1,7 +1,8 @@
 """What of an explanation is shown, and as what. It loads nothing: `fairlead run` needs it."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from fairlead.model.lazy_dataclass import dataclass
 
 Answer = dict[str, Any]
 

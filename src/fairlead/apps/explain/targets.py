@@ -1,7 +1,6 @@
 """What `fairlead explain` is asked about: a pod, or what owns pods, in the words of kubectl."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -10,6 +9,7 @@ from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.paths import in_namespace, named
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 
 _POD = "pods"
 _GANG = "gangs"

@@ -1,7 +1,7 @@
 """`fairlead extender`: answers a kube-scheduler's questions about GPUs, until it is stopped."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import structlog
@@ -21,6 +21,7 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.admission.tls import ServingContext, read_pair
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError, FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.extender import ExtenderMetrics
 from fairlead.telemetry.metrics import Metrics

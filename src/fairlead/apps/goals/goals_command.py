@@ -2,7 +2,6 @@
 
 import json
 import time
-from dataclasses import dataclass
 from typing import Any, TextIO
 
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
@@ -21,6 +20,7 @@ from fairlead.engine.consolidation.draining import FreedNode, moved_gpus
 from fairlead.engine.engine import Engine
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.named_readings import ReadingTerms
 
 

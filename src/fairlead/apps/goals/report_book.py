@@ -4,12 +4,14 @@ Rows beyond the bounds are added up as `(others)`, those with the fewest GPU-sec
 """
 
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from math import isfinite
 
 import msgspec
+
+from fairlead.model.lazy_dataclass import dataclass
 
 OTHERS = "(others)"
 #: In bytes.

@@ -3,7 +3,6 @@
 import binascii
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ from fairlead.kube.http.paths import in_namespace, named
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.election import Terms
+from fairlead.model.lazy_dataclass import dataclass
 
 #: The ConfigMap is named as the Lease, and this.
 SUFFIX = "-run-times"

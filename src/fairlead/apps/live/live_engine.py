@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from fairlead.apps.config.run_plan import RunPlan
 from fairlead.apps.live import live_cluster
@@ -15,6 +14,7 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, ServiceClassesSeen
 from fairlead.kube.http.client import Client
 from fairlead.model.behaviour import Behaviour
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import PodField
 from fairlead.placement.profile import Profile
 

@@ -9,7 +9,6 @@ import re
 import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import aiohttp
 from yarl import URL
@@ -17,6 +16,7 @@ from yarl import URL
 from fairlead.apps.serving.access import HOW, is_loopback
 from fairlead.kube.access.credentials import Credentials
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 
 _TIMEOUT_S = 35.0
 _LONGEST = 256 * 2**20

@@ -1,11 +1,11 @@
 """When waiting units will start, in words: a range, its basis, and how often such ranges held."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from fairlead.engine.engine import Engine
 from fairlead.engine.start_forecasts import StartForecast
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.telemetry.rightsizing import span
 

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import msgspec
 from rich.console import Console, Group
@@ -28,6 +27,7 @@ from fairlead.engine.engine import Engine
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.queues import GPUS
 
 

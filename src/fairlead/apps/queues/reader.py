@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -23,6 +22,7 @@ from fairlead.cluster.charges import Charges
 from fairlead.engine.engine import Engine
 from fairlead.engine.held_gpus import HeldKind
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Amounts, Pod
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.units import Gang, Unit

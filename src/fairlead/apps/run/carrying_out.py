@@ -20,6 +20,7 @@ from fairlead.kube.writes.evictor import Evictor
 from fairlead.kube.writes.preparer import Preparer
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.kube.writes.reserver import Reserver
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.http_extenders import ExtenderAnswer
 from fairlead.placement.verdicts import PlacementRecord
 from fairlead.plugins.prepare import failure_of

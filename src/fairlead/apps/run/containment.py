@@ -7,7 +7,6 @@ one that is changed and breaks it again and again is left out in any case, each 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 
 import structlog
 
@@ -19,6 +18,7 @@ from fairlead.engine.instructions import AnnounceFailure, AttemptCrashed, Declin
 from fairlead.engine.reasons import SCHEDULER_ERROR
 from fairlead.kube.failures import Failures
 from fairlead.model.data_sets import NodeData
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 log = structlog.get_logger(__name__)

@@ -7,7 +7,7 @@ case of their fields.
 import ssl
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, TypeVar
 
 import aiohttp
@@ -16,6 +16,7 @@ import msgspec
 from fairlead.apps.config.extender_terms import ExtenderPlan
 from fairlead.apps.run.extender_connections import ExtenderConnector
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 
 #: An answer may be so much longer than twice the question.
 _MOST_BYTES = 1 << 20

@@ -16,6 +16,7 @@ from fairlead.model.backfill import NO_BACKFILL, BackfillTerms
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
 from fairlead.model.gpu_tenants import TenantTerms
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.node_requests import RequestTerms
 from fairlead.model.service_classes import ServiceClass
 from fairlead.model.topology import NO_LEVELS, Topology

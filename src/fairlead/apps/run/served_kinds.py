@@ -17,6 +17,7 @@ from fairlead.kube.gangs.discovery import ApiKind, served_versions
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change
 from fairlead.kube.mirror.reflector import Reflector
+from fairlead.model.lazy_dataclass import dataclass
 
 log = structlog.get_logger(__name__)
 

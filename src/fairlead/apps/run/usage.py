@@ -6,7 +6,7 @@ Going through all pods takes longer than a decision may wait. So it is done a fe
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from fairlead.cluster.claimed_grants import claimed_grants, with_claimed
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.engine import events
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.readings import NodeReadings
 from fairlead.telemetry import reporting

@@ -2,7 +2,6 @@
 
 import ipaddress
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from aiohttp import web
 from fairlead.apps.serving.http_limits import HttpRefusal
 from fairlead.kube.admission.tls import ServingContext, read_authorities
 from fairlead.model.errors import ConfigError
+from fairlead.model.lazy_dataclass import dataclass
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 

@@ -6,12 +6,12 @@ So a probe is answered however many others hold connections open: its own is the
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 
 from fairlead.model.errors import ConfigError
+from fairlead.model.lazy_dataclass import dataclass
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 MakeProtocol = Callable[[], web.RequestHandler]

@@ -1,7 +1,7 @@
 """A trace whose GPUs are published by a DRA driver, and whose jobs ask for them by claims."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import get_args
 
 import msgspec
@@ -20,6 +20,7 @@ from fairlead.model.device_gpus import NVIDIA
 from fairlead.model.devices import DeviceClass, ResourceSlice
 from fairlead.model.errors import ConfigError
 from fairlead.model.gpus import WHOLE, Gpu, GpuRequest
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.sim.dra import shapes

@@ -1,9 +1,10 @@
 """Line and bar charts as SVG, without a library."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
+
+from fairlead.model.lazy_dataclass import dataclass
 
 #: Okabe and Ito's colours, which colour-blind readers can tell apart; then again with dashes.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666666")

@@ -1,8 +1,9 @@
 """One trace under one policy, and what came of it."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from math import isfinite
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.virtual.figures import SimFigures
 from fairlead.sim.virtual.forecasts import GoalFigures
 from fairlead.sim.virtual.jobs import JobRecord

@@ -5,7 +5,6 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from fairlead.apps.simulate.starts import starts_table
 from fairlead.apps.simulate.table import figures_table
 from fairlead.engine.events import PricesComputed
 from fairlead.model.errors import ConfigError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.placement.prices import compute
 from fairlead.sim.traces.registry import read_traces
 from fairlead.sim.traces.trace import SimTrace

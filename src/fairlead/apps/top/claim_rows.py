@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rich.text import Text
@@ -15,6 +14,7 @@ from fairlead.kube.claims.kinds import CLAIMS, GROUP
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.paths import in_namespace
 from fairlead.model.claims import Allocation, ClaimUser, ResourceClaim
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.rightsizing import span
 
 _VERSION = CLAIMS.versions[0]

@@ -1,10 +1,10 @@
 """Which rows, and in which order."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fairlead.model.errors import ConfigError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.report import (
     GpuRow,
     PodRow,

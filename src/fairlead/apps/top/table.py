@@ -1,8 +1,9 @@
 """Plain tables that fit: the least important columns go first, then the last one is cut."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from fairlead.model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:  # it loads slowly, and commands that print plain lines do without it
     from rich.text import Text

@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, TextIO
 
 import msgspec
@@ -23,6 +23,7 @@ from fairlead.apps.top.selection import Selection, narrowed, select_rows
 from fairlead.apps.top.view import render_usage
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.report import UsageReport, total
 from fairlead.telemetry.sources import make
 

@@ -9,7 +9,7 @@ import asyncio
 import signal
 import sys
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -39,6 +39,7 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.kube.leadership.presence import Presence
 from fairlead.model.errors import ConfigError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.dra.shapes import with_drivers
 from fairlead.sim.kubelets import Kubelets
 from fairlead.sim.machines import DEFAULT_MACHINES, Machine, machines

@@ -6,11 +6,11 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead.apps.up import kubeconfig as up_kubeconfig
 from fairlead.model.errors import ConfigError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.apiserver import EmbeddedServer, StartError
 from fairlead.sim.apiserver.clock import now_text
 from fairlead.sim.controlplane import ControlPlane, ControlPlaneError

@@ -1,9 +1,10 @@
 """Queues in the live view: a bar each, in the colour of its team on the GPUs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.text import Text
+
+from fairlead.model.lazy_dataclass import dataclass
 
 _COLOURS = (
     "dodger_blue1", "dark_orange", "green3", "medium_orchid", "gold1", "turquoise2",

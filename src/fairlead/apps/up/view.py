@@ -6,12 +6,13 @@ colour too: `.` is free, a letter is taken by the work of that letter, `+` is sh
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from fairlead.apps.up.queue_bars import QueueBar, colour, queue_bar_lines
+from fairlead.model.lazy_dataclass import dataclass
 
 FREE, LOST, SHARED = ".", "x", "+"
 

@@ -3,7 +3,6 @@
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from fairlead.apps.queues.rows import rows_of
 from fairlead.apps.up.gpus import Picture, Readings, allocatable_gpus
@@ -11,6 +10,7 @@ from fairlead.apps.up.queue_bars import QueueBar
 from fairlead.apps.up.view import Decision, Screen
 from fairlead.engine import instructions
 from fairlead.engine.engine import Engine
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS
 from fairlead.queue.entries import Pool

@@ -4,7 +4,7 @@ import asyncio
 import datetime as dt
 import gc
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from fairlead.kube.admission.tls import ServingContext, read_pair
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError, FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.admission import AdmissionMetrics
 
 log = structlog.get_logger(__name__)

@@ -1,12 +1,13 @@
 """Changes to what is known of a cluster: nodes, queues, priorities. The cluster itself stays."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fairlead.apps.what_if.device_changes import copied_devices, without_devices
 from fairlead.engine.events import Event, NodeSeen, PodSeen, QueueSeen
 from fairlead.model.errors import ConfigError
 from fairlead.model.gpus import Inventory
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, Pod
 from fairlead.model.queues import GPUS, QueueSpec

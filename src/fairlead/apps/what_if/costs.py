@@ -1,9 +1,9 @@
 """What a change costs, and whom: delays and lost work by team, in GPU-hours."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from fairlead.apps.what_if.outlook import UnitChange, UnitOutlook
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

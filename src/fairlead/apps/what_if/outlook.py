@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fairlead.apps.config.run_plan import RunPlan
 from fairlead.apps.live.engine_ahead import engine_ahead
@@ -10,6 +10,7 @@ from fairlead.cluster.claim_charges import held_milli
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.placement.disruption_units import gpus_of_pod, lost_s
 from fairlead.sim.virtual.jobs import JobRecord

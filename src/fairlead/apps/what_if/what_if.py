@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import msgspec
@@ -33,6 +33,7 @@ from fairlead.model.backfill import BackfillMode
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.claims import ResourceClaim
 from fairlead.model.errors import ConfigError
+from fairlead.model.lazy_dataclass import dataclass
 
 _PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 

@@ -1,7 +1,7 @@
 """The pods that manifests stand for: of pods themselves, and of controllers by their templates."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from fairlead.kube.gangs.registry import ALL, GangDialects, decode_object
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.claims import ResourceClaim
 from fairlead.model.errors import ConfigError, FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.run_times import JOB_DEADLINE, RunTime
 

@@ -1,7 +1,6 @@
 """Claims that end, in the order of their ends, and the devices that are free then."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.engine.backfill.claim_ends import ClaimEnds
 from fairlead.engine.backfill.ending_pods import EndingPods, Times
 from fairlead.engine.backfill.planned_claims import own_claims
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.placement.room_rows import PodKind
 

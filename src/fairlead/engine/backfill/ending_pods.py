@@ -1,7 +1,6 @@
 """Pods that end, in the order of their ends, and the times at which a start is looked for."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy.typing as npt
 
 from fairlead.cluster.arrays import Rows
 from fairlead.model.backfill import BackfillTerms
+from fairlead.model.lazy_dataclass import dataclass
 
 #: How many times are tried, and how many of them in a row.
 _MOST_TIMES = 24

@@ -1,7 +1,6 @@
 """When running pods end, as planned starts count it."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from math import ceil
 from typing import Protocol
 
@@ -9,6 +8,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.model.backfill import FILLER, BackfillTerms, FillerRule
 from fairlead.model.consolidation import time_of
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.run_times import RunEnd, RunTime
 from fairlead.queue.units import Unit

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from fairlead.engine.backfill.ends import Ends
 from fairlead.engine.backfill.freed_rows import FreedRows, is_enough
 from fairlead.engine.backfill.planned_claims import PlacedPod, distant_pools, placed_pod
 from fairlead.model.backfill import PlannedStart
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.start_terms import EASY_TERMS, StartTerms
 from fairlead.placement.place import Placement

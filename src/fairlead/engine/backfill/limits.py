@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 
 from fairlead.claims.errors import LookUnfinished
@@ -15,6 +15,7 @@ from fairlead.engine.backfill.device_looks import limited_looks
 from fairlead.engine.backfill.futures import Plan
 from fairlead.engine.backfill.planner import Planner
 from fairlead.engine.reasons import WAITING_FOR_PLANNED_START, WAITING_FOR_RESERVATION
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.queue.quota import QuotaRefusal
 

@@ -1,7 +1,7 @@
 """The plans that there are, in the order of their units, and how they are made."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from fairlead.claims.errors import LookUnfinished
@@ -16,6 +16,7 @@ from fairlead.engine.backfill.start_search import StartSearch
 from fairlead.model.backfill import BackfillTerms
 from fairlead.model.errors import PluginFault
 from fairlead.model.pods import Pod
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.queue.entries import Entry
 from fairlead.queue.units import Unit
 

@@ -4,7 +4,6 @@ A plan that still holds is kept: a start does not move because another one was f
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.backfill.device_looks import LooksAt
@@ -19,6 +18,7 @@ from fairlead.engine.backfill.ranks import UnitRanks
 from fairlead.engine.backfill.row_states import RowStates
 from fairlead.engine.backfill.scopes import PlanScope, Scopes
 from fairlead.model.backfill import BackfillMode, BackfillTerms
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.queue.entries import Entry
 from fairlead.queue.order import QueueOrder
 from fairlead.queue.queue import SchedulingQueue

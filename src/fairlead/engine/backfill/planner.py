@@ -6,7 +6,7 @@ same rules as any other. Nothing changes: the result is a plan.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -38,6 +38,7 @@ from fairlead.engine.backfill.start_search import ReservedRows, StartSearch, Sta
 from fairlead.engine.consolidation.gang_fills import GangFills
 from fairlead.engine.gang_trials import BeyondQuota
 from fairlead.model.backfill import BackfillTerms, PlannedStart
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.placement.place import Placement
 from fairlead.placement.room_rows import PodKind

@@ -1,12 +1,12 @@
 """The units that are planned together."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import inf
 
 from fairlead.engine.backfill.candidates import Candidates
 from fairlead.engine.backfill.futures import Plan
 from fairlead.model.backfill import BackfillMode
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.units import Unit

@@ -5,7 +5,7 @@ That is cheap: all rows at once. Whether the unit is placed then is for a trial 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +23,7 @@ from fairlead.engine.backfill.futures import Plan, UnitKey, evictor_of
 from fairlead.engine.gang_trials import ordered
 from fairlead.model.backfill import BackfillTerms
 from fairlead.model.pods import Amounts, Pod, PodRequest
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.placement.place import Placement
 from fairlead.placement.room_rows import FreeAmounts, PodKind, fitting_pods
 from fairlead.queue.entries import Entry

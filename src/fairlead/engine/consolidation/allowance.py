@@ -1,9 +1,10 @@
 """How much may still be moved in the hour that has just passed."""
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fairlead.model.consolidation import ConsolidationTerms, MoveLimits
+from fairlead.model.lazy_dataclass import dataclass
 
 _HOUR_S = 3600.0
 

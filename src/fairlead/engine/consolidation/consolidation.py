@@ -5,8 +5,6 @@ it, and the waiting unit its own. Everything held is released when all have node
 is refused, or when a limit of time passes.
 """
 
-from dataclasses import dataclass
-
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.consolidation.allowance import MoveAllowance
 from fairlead.engine.consolidation.held_places import HeldPlaces
@@ -16,6 +14,7 @@ from fairlead.engine.in_flight import InFlight
 from fairlead.engine.instructions import AnnounceNotice, Evict, Instruction
 from fairlead.model.consolidation import ConsolidationTerms
 from fairlead.model.errors import PluginFault
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue

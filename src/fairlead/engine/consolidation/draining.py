@@ -6,7 +6,7 @@ pods without GPUs are left to the drain.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from fairlead.engine.consolidation.movable import Movability, MovableUnit, gpu_m
 from fairlead.engine.consolidation.packing import place_in
 from fairlead.engine.consolidation.plans import Move
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.node_figures import Figure
 from fairlead.placement.gang_part import has_topology
 from fairlead.placement.place import Placement

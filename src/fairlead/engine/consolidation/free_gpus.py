@@ -1,13 +1,12 @@
 """How many GPUs are free in sum, and how many of them on one node."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.consolidation.movable import requested_milli
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
 

@@ -1,13 +1,13 @@
 """Sets of units that are still to be tried, the cheapest first."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import chain, count, islice
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.engine.consolidation.movable import MovableUnit
 from fairlead.engine.consolidation.rooms import Room
+from fairlead.model.lazy_dataclass import dataclass
 
 Units = frozenset[MovableUnit]
 

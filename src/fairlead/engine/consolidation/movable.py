@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.model.budgets import Budget
 from fairlead.model.consolidation import MoveLimits, protection, saved_at_s, time_of
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.queue.units import Gang

@@ -7,7 +7,7 @@ make room for this pod. The first set that works is the plan.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from fairlead.cluster.cluster import Cluster
@@ -21,6 +21,7 @@ from fairlead.engine.consolidation.rooms import Rooms, RoomsOfNodes
 from fairlead.engine.consolidation.simulation import FillsGangs, Simulated, Simulation
 from fairlead.model.consolidation import MoveLimits
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.placement.place import Placement
 from fairlead.queue.units import Unit
 

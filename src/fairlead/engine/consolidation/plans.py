@@ -1,8 +1,7 @@
 """What a consolidation would do, or why there is none."""
 
-from dataclasses import dataclass
-
 from fairlead.model.gpus import WHOLE
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 

@@ -7,7 +7,7 @@ show.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import product
 
@@ -17,6 +17,7 @@ from fairlead.cluster.arrays import NodeMask, PerNode
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.consolidation.movable import Movability, MovableUnit
 from fairlead.model.gpus import WHOLE, GpuRequest
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.nominated import nominated_against

@@ -1,7 +1,7 @@
 """One set of moves in a trial: units leave, the waiting unit starts, the units get other nodes."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
 from fairlead.cluster.arrays import NodeMask
@@ -11,6 +11,7 @@ from fairlead.engine.consolidation.movable import MovableUnit, gpu_milli
 from fairlead.engine.consolidation.packing import Packing, place_in
 from fairlead.engine.consolidation.plans import Start
 from fairlead.engine.gang_trials import Filling
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.placement.gang_part import has_topology
 from fairlead.placement.place import Placement

@@ -9,7 +9,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from fairlead.kube.access.credentials import bearer
 from fairlead.kube.access.tls import ClientContext, ClientKeyPair, Pem
 from fairlead.kube.errors import KubeconfigError
 from fairlead.kube.http.reply import UNREADABLE
+from fairlead.model.lazy_dataclass import dataclass
 
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 TIME_LIMIT_S = 60.0

@@ -7,7 +7,6 @@ an explicit file, or the files of KUBECONFIG merged, or ~/.kube/config, or the S
 import os
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead.kube.access import kubeconfig_files as files
@@ -16,6 +15,7 @@ from fairlead.kube.access.execplugin import API_VERSIONS, ExecPlugin, Plugin, co
 from fairlead.kube.access.kubeconfig_files import Exec, KubeconfigCluster, Login
 from fairlead.kube.access.tls import ClientContext, ClientKeyPair, Pem, RenewedFiles, client_context
 from fairlead.kube.errors import KubeconfigError
+from fairlead.model.lazy_dataclass import dataclass
 
 __all__ = ["SCHEDULER_EXTENSION", "SERVICE_ACCOUNT", "Access", "load_access"]
 

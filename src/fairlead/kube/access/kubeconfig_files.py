@@ -5,7 +5,7 @@ import binascii
 import difflib
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -14,6 +14,7 @@ import yaml
 
 from fairlead.kube.access.tls import Pem
 from fairlead.kube.errors import KubeconfigError
+from fairlead.model.lazy_dataclass import dataclass
 
 #: Safe in both forms; the one in C is ten times as fast, and not built everywhere.
 _SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

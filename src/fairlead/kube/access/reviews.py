@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 
 import msgspec
@@ -18,6 +18,7 @@ from fairlead.kube.http.reply import UNREADABLE
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.writes.recent import Recent
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 
 #: A right that is taken away is noticed after this time, one that is given after the other.
 YES_S, NO_S = 30.0, 10.0

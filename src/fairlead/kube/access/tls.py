@@ -7,7 +7,6 @@ again, so a torn read never costs a working login.
 """
 
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -15,6 +14,7 @@ import structlog
 from fairlead.base.tls_chain import load_chain
 from fairlead.kube.access.replaceable import ReplaceableContext
 from fairlead.kube.errors import KubeconfigError
+from fairlead.model.lazy_dataclass import dataclass
 
 _log = structlog.get_logger()
 

@@ -1,7 +1,7 @@
 """Answers the API server's two reviews of new pods and containers."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field, replace
 
 import msgspec
 
@@ -19,6 +19,7 @@ from fairlead.model.data_sets import DATA, read_data
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import Isolation
 from fairlead.model.pods import Pod
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.start_times import missed
 
 

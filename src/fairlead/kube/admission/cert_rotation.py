@@ -7,7 +7,6 @@ replicas that take the same step one gets a conflict and reads again.
 import base64
 import binascii
 import datetime as dt
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from fairlead.kube.admission.certificates import CertState, ServingCert, Subject
 from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 
 _SHOWN, _COMING, _TRUSTED, _SINCE = "tls", "next", "ca.crt", "shown-since"
 _KINDS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")

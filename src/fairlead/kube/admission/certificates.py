@@ -7,13 +7,14 @@ therefore needs a new authority to be trusted first: `CertState.advanced` has th
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from fairlead.base.certificates import BACKDATED, PEM, Signer, private_pem
+from fairlead.model.lazy_dataclass import dataclass
 
 #: However long certificates live, this is long enough for every API server to learn whom to trust.
 LONGEST_OVERLAP = dt.timedelta(minutes=5)

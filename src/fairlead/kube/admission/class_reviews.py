@@ -1,9 +1,10 @@
 """What the author of a pod is told about its service class when the pod is created."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fairlead.model.class_book import ClassBook
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.service_classes import GpuTerms, ServiceClass, named_class
 from fairlead.model.start_times import DEADLINE, WAIT_TIMEOUT, words

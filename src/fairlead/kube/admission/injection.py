@@ -10,7 +10,7 @@ a user writes grants a GPU. A pod that demands MPS also gets its limits and the 
 """
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 from msgspec import Raw
@@ -22,6 +22,7 @@ from fairlead.kube.admission.variables import CUDA, RUNTIME, Variable, from_anno
 from fairlead.kube.dialects import kai
 from fairlead.kube.dialects.fairlead import ISOLATION, MEMORY, SHARE, SHOWN, SLICE, VISIBLE
 from fairlead.model.gpus import Isolation
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.scheduling_map import MAP
 
 #: Values of the second that show no GPU.

@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 from msgspec import Raw
@@ -10,6 +9,7 @@ from msgspec import Raw
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.errors import FairleadError
 
+from fairlead.model.lazy_dataclass import dataclass
 VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 _SHOWN_CHARS = 120
 

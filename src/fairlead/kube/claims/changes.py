@@ -4,8 +4,6 @@ None: nothing more. `ClaimChanged` is raised where the decision does not hold an
 kube-scheduler's words.
 """
 
-from dataclasses import dataclass
-
 from fairlead.cluster.device_claims import ClaimWrite
 from fairlead.kube.claims.claims import FINALIZER
 from fairlead.kube.claims.patches import (
@@ -20,6 +18,7 @@ from fairlead.kube.claims.patches import (
 from fairlead.kube.http.transport import JSON, JSON_PATCH
 from fairlead.model.claims import Allocation, ClaimUser, ResourceClaim
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 _STATUS = "/status"

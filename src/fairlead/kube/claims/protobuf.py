@@ -5,9 +5,9 @@ Only the few fields that are needed are read here; the rest is copied.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from fairlead.model.claims import ResourceClaim
+from fairlead.model.lazy_dataclass import dataclass
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 

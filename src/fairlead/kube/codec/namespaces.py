@@ -1,13 +1,13 @@
 """A namespace from its JSON."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 from msgspec import Raw
 
 from fairlead.kube.codec.meta import Meta
 from fairlead.kube.queues.registry import ALL_QUEUES, QueueDialects
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

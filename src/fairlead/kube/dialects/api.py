@@ -7,7 +7,7 @@ decides anything, and nothing here reads a clock.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Protocol, TypeVar
 
 import msgspec
@@ -15,6 +15,7 @@ from msgspec.json import Decoder
 
 from fairlead.model.errors import FairleadError, QuantityError
 from fairlead.model.gpus import Gpu, GpuRequest, Grant, Inventory
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.limits import MOST_GPUS
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import amount

@@ -8,11 +8,12 @@ Annotations stay editable after the bind, so three sources may disagree:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fairlead.kube.dialects.fairlead import VISIBLE
 from fairlead.kube.dialects.scheduling_map import Mapped
 from fairlead.model.gpus import WHOLE, GpuRequest, GpuUse, Grant, GrantSource, Isolation
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.map_slots import Member
 from fairlead.model.scheduling_map import MAP, MapError, parse
 

@@ -5,7 +5,7 @@ with `;`.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fairlead.kube.dialects.api import (
     MOST_ALTERNATIVES,
@@ -24,6 +24,7 @@ from fairlead.kube.dialects.api import (
 )
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import WHOLE, GpuRequest, GpuUse, Grant, GrantSource
+from fairlead.model.lazy_dataclass import dataclass
 
 USE_TYPE, NO_TYPE = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"
 _KIND = "NVIDIA"

@@ -1,7 +1,5 @@
 """Three of the extender's four verbs. The fourth, bind, needs the API server."""
 
-from dataclasses import dataclass
-
 from fairlead.engine.engine import Engine
 from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.kube.admission.bounds import TooMuch, check_size
@@ -10,6 +8,7 @@ from fairlead.kube.extender import wire
 from fairlead.kube.extender.wire import BadExtenderArgs, OfferedVictims
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 

@@ -6,7 +6,6 @@ for byte. Whatever could take long is counted before it is decoded.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -15,6 +14,7 @@ from msgspec import Raw
 from fairlead.engine.extender_queries import ExtenderFilterResult
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 _SHOWN_CHARS = 120

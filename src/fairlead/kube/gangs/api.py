@@ -6,13 +6,14 @@ What makes no sense is a FairleadError with a sentence for its author.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Protocol
 
 import msgspec
 
 from fairlead.kube.object_kinds import ObjectKind, SeenObject
 from fairlead.model.gangs import GangSpec, GangStatus, Membership
+from fairlead.model.lazy_dataclass import dataclass
 
 Json = dict[str, Any]
 

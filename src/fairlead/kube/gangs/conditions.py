@@ -1,9 +1,9 @@
 """One condition among those of others in the status of an object."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from fairlead.kube.gangs.api import Json
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

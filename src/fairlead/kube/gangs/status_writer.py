@@ -1,6 +1,6 @@
 """The status of the objects of gangs: what became of a gang, where users of its API look."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fairlead.kube.gangs.api import GangDialect, GangKind, GangObject, Json, Standing
 from fairlead.kube.gangs.registry import decode_object
@@ -8,6 +8,7 @@ from fairlead.kube.http.paths import in_namespace, named
 from fairlead.kube.writes.event_objects import shortened
 from fairlead.kube.writes.object_status import ObjectStatusWriter, decoded_status
 from fairlead.model.gangs import GangStatus
+from fairlead.model.lazy_dataclass import dataclass
 
 #: As the API server allows for the message of a condition.
 _LONGEST_MESSAGE_BYTES = 8192

@@ -5,7 +5,6 @@ pattern or label, with a tier; labels of nodes do not show it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -14,6 +13,7 @@ from fairlead.kube.gangs.api import GangKind, ObjectWire
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.errors import FairleadError
 from fairlead.model.hyper_nodes import HyperNode
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.name_patterns import NamePattern, PatternError
 from fairlead.model.selectors import LabelSelector, Requirement
 from fairlead.model.topology import HOSTNAME, MOST_LEVELS, Topology, TopologyLevel

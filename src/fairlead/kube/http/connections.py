@@ -16,6 +16,7 @@ from fairlead.base.http_connection import HttpConnection
 from fairlead.kube.access.kubeconfig import Access
 from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.reply import Reply, parse_retry_after
+from fairlead.model.lazy_dataclass import dataclass
 
 #: kube-apiserver closes idle connections after 90 s; we go first, so as not to meet a closing one.
 _KEEP_ALIVE_S = 60.0

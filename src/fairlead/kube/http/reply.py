@@ -1,10 +1,11 @@
 """What the API server answered: any status at all, with its body and its wish to be left alone."""
 
 import time
-from dataclasses import dataclass
 from email.utils import mktime_tz, parsedate_tz
 
 import msgspec
+
+from fairlead.model.lazy_dataclass import dataclass
 
 #: A server that asks for longer than this is asking for an outage of ours.
 LONGEST_RETRY_AFTER_S = 300.0

@@ -6,7 +6,9 @@ that this one has stopped before another may start.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from fairlead.model.lazy_dataclass import dataclass
 
 #: What `leaseTransitions` can hold.
 _MOST_TRANSITIONS = 2**31

@@ -1,6 +1,5 @@
 """The Lease object, read and written as client-go does, so that its electors could share it."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -9,6 +8,7 @@ from fairlead.kube.errors import ApiError, ReplyLost
 from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.election import LeaderRecord, Terms
+from fairlead.model.lazy_dataclass import dataclass
 
 _HINTS = {
     403: "; grant this user create, get and update on leases there",

@@ -1,7 +1,8 @@
 """What a reflector reports to its listener, and what it requires of objects."""
 
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from fairlead.model.lazy_dataclass import dataclass
 
 
 class Mirrored(Protocol):

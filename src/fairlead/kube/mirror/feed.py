@@ -6,7 +6,6 @@ together: an event is either told and counted, or it raises and neither has happ
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
 from fairlead.kube.http.reply import UNREADABLE
@@ -14,6 +13,8 @@ from fairlead.kube.mirror import wire
 from fairlead.kube.mirror.changes import Change, Synced, T, Undecodable, Upserted
 from fairlead.kube.mirror.mirror import Mirror, Snapshot
 from fairlead.kube.mirror.position import OutOfStep, Position
+from fairlead.kube.nesting import flattened
+from fairlead.model.lazy_dataclass import dataclass
 
 #: Objects reported at a time; then other tasks get their turn on the event loop.
 _BREATH = 256
@@ -38,8 +39,6 @@ class Stats:
     reconnects: int = 0
     #: Objects that a cross-check with a list found wrong.
     mismatches: int = 0
-    #: When the server was last heard, be it a bookmark; on the monotonic clock.
-    last_event_at: float = float("-inf")
 
 
 class Feed(Generic[T]):
@@ -156,7 +155,10 @@ class Feed(Generic[T]):
         if not raw.startswith(self._kind_prefix):
             self._check_kind(raw)
         try:
-            return self._decode(raw)
+            try:  # costs nothing on this path, unlike one more call
+                return self._decode(raw)
+            except RecursionError:
+                return self._decode(flattened(raw))
         except Exception as error:
             self._stats.undecodable += 1
             return wire.undecodable(raw, error)
@@ -169,7 +171,10 @@ class Feed(Generic[T]):
 
 def _sensible(read: Callable[[bytes], _V], raw: bytes) -> _V:
     try:
-        return read(raw)
+        try:
+            return read(raw)
+        except RecursionError:
+            return read(flattened(raw))
     except UNREADABLE as error:
         raise OutOfStep(f"an event that cannot be read: {error}") from error
 

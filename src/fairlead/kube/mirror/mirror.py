@@ -5,10 +5,11 @@ exactly what the mirror holds: nothing is told twice, nothing is lost or invente
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic
 
 from fairlead.kube.mirror.changes import Change, Deleted, T, Undecodable, Upserted, Vanished
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

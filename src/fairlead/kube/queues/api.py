@@ -5,12 +5,12 @@ and writes the status that users of that API read. Nothing here decides anything
 sense is a FairleadError with a sentence for its author.
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import msgspec
 
 from fairlead.kube.object_kinds import ObjectKind, SeenObject
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.queues import QueueSpec, QueueStatus
 
 Json = dict[str, Any]

@@ -1,12 +1,13 @@
 """The status of the objects of queues: what a queue uses, where users of its API look."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fairlead.kube.http.paths import in_namespace, named
 from fairlead.kube.queues.api import Json, QueueDialect, QueueKind, QueueObject, QueueStanding
 from fairlead.kube.queues.registry import decode_queue
 from fairlead.kube.writes.event_objects import shortened
 from fairlead.kube.writes.object_status import ObjectStatusWriter, decoded_status
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.queues import QueueStatus
 
 #: As the API server allows for the message of a condition.

@@ -6,13 +6,14 @@ Of a queue are read its name, `resources.guaranteed`, `resources.max`, and of it
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
 
 from fairlead.kube.queues.limits import check_limit, name_of_queue, queue_amounts
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Amounts
 from fairlead.model.quantities import CPU
 from fairlead.model.queues import QueueSpec, UnitOrder, Victims

@@ -8,7 +8,7 @@ what the API server shows.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -25,6 +25,7 @@ from fairlead.kube.writes.preparer import StepFailed
 from fairlead.kube.writes.settling import Outcome
 from fairlead.kube.writes.special_claims import SpecialClaims
 from fairlead.model.claims import AllocatedDevice, Allocation, ResourceClaim
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.plugins.claim_step import ClaimStep
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
@@ -19,6 +19,7 @@ from fairlead.kube.writes.outbox import Outbox, WriteCounts
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.kube.writes.recent import Recent
 from fairlead.model.pods import Pod
+from fairlead.model.lazy_dataclass import dataclass
 
 POD_SCHEDULED = "PodScheduled"
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -23,6 +22,7 @@ from fairlead.kube.writes.pauses import pause_s
 from fairlead.kube.writes.recent import Recent
 from fairlead.kube.writes.spam import NS_PER_S, SpamFilter
 from fairlead.model.pods import Pod
+from fairlead.model.lazy_dataclass import dataclass
 
 # client-go's figures.
 TRIES = 12

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import msgspec
 import structlog
@@ -19,6 +18,7 @@ from fairlead.kube.writes.event_objects import second_time
 from fairlead.kube.writes.eviction_api import eviction_body
 from fairlead.kube.writes.job_survival import job_path, job_problem, moved_of_jobs
 from fairlead.kube.writes.pauses import pause_s
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 log = structlog.get_logger(__name__)

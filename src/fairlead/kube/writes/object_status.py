@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -15,6 +14,7 @@ from fairlead.kube.http.transport import Transport
 from fairlead.kube.writes.event_objects import second_time
 from fairlead.kube.writes.outbox import Outbox, WriteCounts
 from fairlead.kube.writes.pauses import pause_s
+from fairlead.model.lazy_dataclass import dataclass
 
 log = structlog.get_logger(__name__)
 

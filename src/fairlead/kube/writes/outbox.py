@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import structlog
+
+from fairlead.model.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 

@@ -4,7 +4,6 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from fairlead.engine.instructions import (
     AnnounceFailure,
@@ -17,6 +16,7 @@ from fairlead.kube.http.transport import Transport
 from fairlead.kube.writes.condition_writer import ConditionWriter
 from fairlead.kube.writes.event_writer import EventWriter
 from fairlead.kube.writes.outbox import WriteCounts
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 __all__ = ["Recorder", "RecorderStats"]

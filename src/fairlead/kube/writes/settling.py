@@ -6,7 +6,6 @@ that never came leaves a *doubt*, and a doubt is settled by looking at the pod.
 """
 
 import asyncio
-from dataclasses import dataclass
 
 import msgspec
 import structlog
@@ -19,6 +18,7 @@ from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.writes.pauses import pause_s, spread
 
+from fairlead.model.lazy_dataclass import dataclass
 Outcome = BindDone | BindFailed
 
 log = structlog.get_logger(__name__)

@@ -1,8 +1,7 @@
 """Keeps one unhappy pod from filling etcd with events."""
 
-from dataclasses import dataclass
-
 from fairlead.kube.writes.recent import Recent
+from fairlead.model.lazy_dataclass import dataclass
 
 NS_PER_S = 1_000_000_000
 

@@ -6,9 +6,9 @@ sooner by units that have theirs: pods that exist come before pods that may come
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from fairlead.model.gangs import GangSpec
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Amounts
 from fairlead.queue.quotas.sums import TreeSums
 from fairlead.queue.quotas.tree import QueueTree

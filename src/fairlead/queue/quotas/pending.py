@@ -4,8 +4,8 @@ A pod that is being bound is counted as used, and not as pending at the same tim
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.queue.quotas.sums import LateSums
 from fairlead.queue.quotas.tree import QueueTree

@@ -5,10 +5,10 @@ estimates and deadlines of units that came later count for less and less.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.queues import UnitOrder
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.heap import EntryHeap

@@ -1,7 +1,8 @@
 """What every operation works on."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.apiserver.kinds import Kind
 from fairlead.sim.apiserver.registry import KindRegistry
 from fairlead.sim.apiserver.status import not_found

@@ -1,9 +1,10 @@
 """One request, understood: which kind, which object, with which options."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.apiserver.kinds import Kind
 from fairlead.sim.apiserver.status import ApiStatusError, Cause, unsupported
 from fairlead.sim.apiserver.store import key_of

@@ -2,10 +2,10 @@
 
 import datetime as dt
 import ssl
-from dataclasses import dataclass
 
 from fairlead.base.certificates import Signer, private_pem
 from fairlead.base.tls_chain import load_chain
+from fairlead.model.lazy_dataclass import dataclass
 
 _LIFE = dt.timedelta(days=365)
 

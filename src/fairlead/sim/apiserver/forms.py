@@ -1,10 +1,10 @@
 """The form of the answer that a client accepts, and objects in that form."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.apiserver.eventviews import to_events_group
 from fairlead.sim.apiserver.kinds import Kind
 from fairlead.sim.apiserver.status import ApiStatusError

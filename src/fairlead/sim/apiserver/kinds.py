@@ -1,8 +1,10 @@
 """The kinds that the embedded server knows, as discovery shows them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from fairlead.model.lazy_dataclass import dataclass
 
 FULL_VERBS = (
     "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",

@@ -1,9 +1,9 @@
 """Answers that are no object: Status documents, worded as kube-apiserver words them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.apiserver.kinds import Kind
 
 Object = dict[str, Any]

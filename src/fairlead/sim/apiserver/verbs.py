@@ -1,11 +1,11 @@
 """From a call and a method to the operation, and from its result to an answer."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.apiserver import forms, reading, reviews
 from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.binding import bind

@@ -3,12 +3,12 @@
 import base64
 import ssl
 import uuid
-from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 import msgspec
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.jsonpatch import PatchError, apply_json_patch
 from fairlead.sim.apiserver.selectors import matches

@@ -3,7 +3,6 @@
 import datetime as dt
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
@@ -18,6 +17,7 @@ from fairlead.base.certificates import (
     private_pem,
 )
 from fairlead.base.private_files import write_private
+from fairlead.model.lazy_dataclass import dataclass
 
 #: Names under which clients, in and out of a cluster, reach an API server on this machine.
 _SERVER_NAMES = (

@@ -3,10 +3,10 @@
 import random
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.controlplane.certificates import Authority, KeyPair
 from fairlead.sim.controlplane.process import ControlPlaneError
 

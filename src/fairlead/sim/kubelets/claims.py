@@ -5,9 +5,10 @@ claim at a time, and refuses a second one: that is the last line of defence, and
 needed.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.apiserver.api import ApiState
 
 Object = dict[str, Any]

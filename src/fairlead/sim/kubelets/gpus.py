@@ -2,11 +2,12 @@
 
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import msgspec
 
 from fairlead.base.node_inventory import KEY, GpuEntry, decoder
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.machines import GPUS
 
 _UNKNOWN_IDLE_W, _UNKNOWN_FULL_W = 30, 300

@@ -1,10 +1,11 @@
 """The node side of the simulated kubelets: registration, heartbeat, failures."""
 
 from collections.abc import Callable, ItemsView
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from uuid import uuid4
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.clock import micro_text, now_text
 from fairlead.sim.apiserver.store import Change

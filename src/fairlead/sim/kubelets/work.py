@@ -3,12 +3,12 @@
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from fairlead.base.durations import DurationError, length_s
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU
 from fairlead.model.quantities import amount
 from fairlead.sim.apiserver.api import ApiState

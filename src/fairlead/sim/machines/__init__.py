@@ -9,11 +9,11 @@ reaches every other at the full rate at once; with "nvlink" only what the matrix
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID, uuid5
 
 from fairlead.base.node_inventory import GpuEntry, Listing
+from fairlead.model.lazy_dataclass import dataclass
 
 _UUIDS = UUID("0f1e8b6e-6d38-4a39-9a52-2f2ad3c6d8c4")
 

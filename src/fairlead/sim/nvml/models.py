@@ -5,8 +5,8 @@ The H200 is as one answered (`tests/fixtures/h200`). Of the others the ways to c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.machines import geometry_of
 
 MIB = 1 << 20

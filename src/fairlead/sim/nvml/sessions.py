@@ -6,11 +6,12 @@ something that is gone is an invalid argument.
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pynvml
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.nvml.machine import Compute, FakeGpu, FakeInstance, FakeMachine
 
 Answer = Callable[..., Any]

@@ -1,9 +1,9 @@
 """Traces by the names that users give: muri, philly, openb (or one list of them), or a file."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.traces.errors import TraceError
 from fairlead.sim.traces.muri import read_muri
 from fairlead.sim.traces.openb import POD_LIST_PREFIX, read_openb

@@ -3,11 +3,11 @@
 import csv
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.traces.errors import TraceError
 
 #: A century: longer run times and later submit times are taken for mistakes.

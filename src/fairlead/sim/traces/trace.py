@@ -1,7 +1,6 @@
 """A trace as it was read: the nodes, and the jobs that come."""
 
-from dataclasses import dataclass
-
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import Node
 from fairlead.model.pods import PodRequest
 from fairlead.model.run_times import ANNOTATION, RunTime

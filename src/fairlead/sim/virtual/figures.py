@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.virtual.jobs import JobRecord
 from fairlead.sim.virtual.result import SimResult
 

@@ -5,7 +5,6 @@ as the forecast of the next ones, or what the last week says about them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
@@ -15,6 +14,7 @@ from fairlead.engine.best_start import BestStart
 from fairlead.engine.events import ForecastSeen
 from fairlead.model.errors import ConfigError
 from fairlead.model.forecasts import MOST_SPANS, Forecast
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.past_forecasts import PAST_DAYS, forecast_of_past
 from fairlead.model.start_times import Window
 from fairlead.sim.virtual.jobs import JobRecord

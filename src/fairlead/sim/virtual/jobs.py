@@ -1,11 +1,12 @@
 """A job of a simulation: one unit (a pod, or a gang), when it comes and how long it runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.gpus import FAIRLEAD, WHOLE, Gpu, GpuRequest, Inventory
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.run_times import RunTime

@@ -2,12 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from math import inf
 
 from fairlead.cluster.holdings import Holding
 from fairlead.engine.engine import Engine
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.model.run_times import RunEnd
 from fairlead.queue.entries import Entry

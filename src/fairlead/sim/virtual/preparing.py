@@ -5,12 +5,13 @@ what overlaps with it on one GPU, for one claim at a time.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fairlead.model.claims import AllocatedDevice, DeviceId, ResourceClaim
 from fairlead.model.device_gpus import DeviceGpu, gpu_of
 from fairlead.model.devices import ResourceSlice
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
 

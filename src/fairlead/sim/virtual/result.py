@@ -1,7 +1,8 @@
 """What a simulation found: one record for each job, and what the cluster did over time."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.virtual.jobs import JobRecord
 from fairlead.sim.virtual.meter import GpuMeter
 from fairlead.sim.virtual.series import SimSeries

@@ -1,7 +1,8 @@
 """A job while it is simulated, and the order of jobs in the engine's own queue."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.queue.entries import Entry
 from fairlead.queue.order import OrderKey, PrioritySort, QueueOrder

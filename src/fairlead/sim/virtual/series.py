@@ -1,6 +1,8 @@
 """What a simulated cluster did over time, in a bounded number of points."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from fairlead.model.lazy_dataclass import dataclass
 
 _MOST = 1024
 

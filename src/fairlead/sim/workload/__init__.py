@@ -5,7 +5,6 @@ create and what to delete. The same states with the same seed give the same acti
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import count
 from random import Random
 from typing import Annotated, Literal
@@ -13,6 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from fairlead.base.durations import length_s
+from fairlead.model.lazy_dataclass import dataclass
 
 #: On every object and every pod of the workload: the name of the one that it belongs to.
 SAMPLE = "fairlead.dev/sample"

@@ -3,11 +3,12 @@
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import msgspec
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.node_figures import CAPACITY, LABEL, NAME, Figure, FigureList, FigureRule
 from fairlead.telemetry.figures.checking import MOST_RULES, FigureCheck
 from fairlead.telemetry.figures.price_sheet import read_price_sheet

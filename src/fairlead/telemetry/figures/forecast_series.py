@@ -9,7 +9,6 @@ import csv
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, pairwise
 from statistics import median
@@ -18,6 +17,7 @@ from typing import Any
 import msgspec
 
 from fairlead.model.forecasts import HIGHEST, MOST_SPANS
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.sources.api import SourceFault
 
 #: Names of the fields, in lower case.

@@ -3,12 +3,13 @@
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import msgspec
 
 from fairlead.model.forecasts import Forecast
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.past_forecasts import PAST_DAYS, Sample, forecast_of_past
 from fairlead.model.start_times import Window
 from fairlead.telemetry.figures.forecast_series import (

@@ -3,10 +3,11 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import msgspec
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.named_readings import MOST_VALUES, ReadingTerms, SeenReading
 from fairlead.telemetry.sources.api import SourceFault
 from fairlead.telemetry.sources.fetch import FetchLimits

@@ -6,11 +6,12 @@ instances are never touched, even if a pod was assigned their place.
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import msgspec
 
 from fairlead.model.gpus import instance_id
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.nvml.facts import Cut, GpuInstance, Partition
 
 

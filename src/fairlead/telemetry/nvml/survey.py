@@ -5,11 +5,12 @@ with it. One about which NVML hangs is left alone for a while, so that the other
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from msgspec.structs import replace
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.nvml import xids
 from fairlead.telemetry.nvml.calls import LOST, RESET_REQUIRED
 from fairlead.telemetry.nvml.facts import GpuFacts, GpuSample, System, Xid

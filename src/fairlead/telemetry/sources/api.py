@@ -7,10 +7,11 @@ GPUs do. The caller decides how often, and whether it is used (`guard`).
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.readings import NodeReadings
 
 #: The nodes there are: their addresses by name, "" where a node has none.

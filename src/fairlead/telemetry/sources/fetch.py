@@ -9,11 +9,11 @@ import asyncio
 import ssl
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from fairlead.base.http_connection import HttpConnection
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.sources.api import SourceFault
 
 Sink = Callable[[bytes], None]

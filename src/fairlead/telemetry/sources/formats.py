@@ -1,8 +1,9 @@
 """What series and their labels can mean: the words in which exporters are described."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.sources.exposition import LabelCache
 
 #: Readings that add up where a pod has several GPUs; of the others the mean counts.

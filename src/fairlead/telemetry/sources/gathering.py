@@ -6,8 +6,9 @@ says is collected by block first and understood by GPU then.
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.model.sizes import Kept, weigh
 from fairlead.telemetry.sources.api import NodeAddresses, ReadCounts, taken_s

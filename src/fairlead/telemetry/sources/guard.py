@@ -1,7 +1,8 @@
 """Decides whether a source is used. `SourceRunner` acts on it."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.sources.api import ReadCounts
 
 #: Why values are rejected that a working source never sends.

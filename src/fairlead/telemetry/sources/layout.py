@@ -7,11 +7,11 @@ left to `gathering`, which explains itself line by line.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.telemetry.sources.formats import AGE, SUMS, Meaning, SeriesTarget
 

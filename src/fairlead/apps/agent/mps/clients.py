@@ -7,10 +7,10 @@ twice. And a process may have any limit up to that of the daemon, which is the l
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from fairlead.apps.agent.mps.plans import MpsShare
 from fairlead.apps.agent.unassigned_processes import NodePod, PodsByUid, pods_of
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.processes import Owner
 
 #: More than its limit that a process may hold: what the driver counts differently from MPS.

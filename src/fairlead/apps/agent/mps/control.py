@@ -13,11 +13,11 @@ import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.processes import PROC, all_pids
 
 MPS_CONTROL = "nvidia-cuda-mps-control"

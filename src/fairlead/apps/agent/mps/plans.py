@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fairlead.model.gpus import WHOLE, GpuUse, Isolation
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.telemetry.nvml.facts import GpuFacts
 

@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import structlog
@@ -28,6 +28,7 @@ from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.writes.event_objects import Regarding
 from fairlead.kube.writes.event_writer import EventWriter
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.telemetry.nvml.facts import GpuFacts, GpuSample
 from fairlead.telemetry.processes import PROC, all_pids, owner_of, started_ticks

@@ -6,12 +6,12 @@ the generation, and a change of one slice does not: the slice is replaced at onc
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fairlead.apps.agent.resource_slices.device_pool import MARK, MARKED
 from fairlead.base.nvidia_devices import Object
 from fairlead.model.device_gpus import NVIDIA
+from fairlead.model.lazy_dataclass import dataclass
 
 LABEL = "fairlead.dev/publisher"
 _AGENT = "agent"

@@ -10,7 +10,7 @@ made of the file is not, so that profiles can be had before the API server is as
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from fairlead.apps.config.kube_scheduler.merging import merge
 from fairlead.apps.config.kube_scheduler.translation import Translator
 from fairlead.model.behaviour import KNOWN, Behaviour
 from fairlead.model.errors import ConfigError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.placement.profile import Profile
 from fairlead.plugins.registry import Registry
 

@@ -3,8 +3,8 @@ those of older GPU schedulers that Fairlead has an answer to.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.placement.gpus import GpuPolicy
 from fairlead.plugins.gpu_fit import GpuFit
 from fairlead.plugins.registry import SCORES

@@ -4,11 +4,11 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from fairlead.apps.config.kube_scheduler.beyond import points_of_ours
 from fairlead.model.behaviour import KUBERNETES_1_36, KUBERNETES_1_37, Behaviour
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

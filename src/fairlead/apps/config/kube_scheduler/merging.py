@@ -9,13 +9,13 @@
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from msgspec import UNSET
 
 from fairlead.apps.config.findings import Finding
 from fairlead.apps.config.kube_scheduler.catalogue import POINTS_SINCE, Catalogue
 from fairlead.apps.config.kube_scheduler.format import Enabled, Plugins, PluginSet
+from fairlead.model.lazy_dataclass import dataclass
 
 _ALL = "*"
 _MULTI = "multiPoint"

@@ -1,12 +1,12 @@
 """How arguments of kube-scheduler's plugins become options of Fairlead's."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
 from fairlead.apps.config.kube_scheduler import args
+from fairlead.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ from fairlead.apps.config.kube_scheduler.catalogue import (
 from fairlead.apps.config.kube_scheduler.merging import Merged
 from fairlead.kube.dialects import RESOURCES
 from fairlead.model.errors import ConfigError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.placement.profile import Profile
 from fairlead.plugins.api import Filter, Plugin
 from fairlead.plugins.gpu_fit import GpuFit

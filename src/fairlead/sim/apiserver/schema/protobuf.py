@@ -5,7 +5,6 @@ so it is read here; answers are always JSON, which every client accepts.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
@@ -13,6 +12,8 @@ from typing import Any
 
 import msgspec
 import yaml
+
+from fairlead.model.lazy_dataclass import dataclass
 
 Object = dict[str, Any]
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"

@@ -7,13 +7,13 @@ apply merges by (`#` alone: a set).
 """
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
 import yaml
 
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.sim.apiserver.kinds import BUILT_IN, Kind
 
 Fields = dict[str, "Field"]

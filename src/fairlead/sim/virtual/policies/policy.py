@@ -1,11 +1,12 @@
 """What a policy of the simulator decides: the order of jobs, and what happens around it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
 from fairlead.model.backfill import NO_BACKFILL, BackfillMode, BackfillTerms
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.queues import UnitOrder
 
 if TYPE_CHECKING:
