@@ -49,6 +49,16 @@ def test_lock_files_name_no_registry() -> None:
         assert not re.search(r"https?://|--index-url", text)
 
 
+def test_methods_of_dataclasses_are_made_when_they_are_needed() -> None:
+    """Those of the standard library are compiled at each start."""
+    direct = re.compile(
+        r"^\s*from dataclasses import [^\n]*\bdataclass\b|dataclasses\.dataclass", re.MULTILINE
+    )
+    found = [str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*.py")
+             if direct.search(path.read_text())]  # fmt: skip
+    assert found == ["src/fairlead/model/lazy_dataclass.py"], "use fairlead.model.lazy_dataclass"
+
+
 def test_the_version_is_the_same_everywhere() -> None:
     chart = yaml.safe_load((ROOT / "deploy/helm/fairlead/Chart.yaml").read_text())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

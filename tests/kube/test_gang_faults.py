@@ -51,6 +51,13 @@ async def test_a_group_without_the_kind_does_not_serve_it() -> None:
     assert await served_versions(serving("a", a=gone), (A,)) == {A: ""}
 
 
+async def test_a_version_of_a_group_is_asked_about_once() -> None:
+    other = GangKind("a", ("v1",), "queues", "Queue", "")
+    client = serving("a", "b", a=PODGROUPS, b=PODGROUPS)
+    assert await served_versions(client, (A, B, other)) == {A: "v1", B: "v1", other: ""}
+    assert sorted(each.path for each in client.requests) == ["/apis", "/apis/a/v1", "/apis/b/v1"]
+
+
 @pytest.mark.parametrize("odd", [status(503), Reply(200, b"<html>"), reply({"resources": [7]})])
 async def test_a_group_that_does_not_answer_says_nothing_about_others(odd: Reply) -> None:
     found = await served_versions(serving("a", "b", a=odd, b=PODGROUPS), (A, B))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.model.errors import QuantityError
-from fairlead.model.quantities import LARGEST, amount, exact, shown, spelled
+from fairlead.model.quantities import LARGEST, amount, exact, parse, shown, spelled
 from fairlead.sim.apiserver.quantities import canonical
 
 
@@ -97,3 +97,18 @@ def test_exact_amounts_are_as_the_api_server_keeps_them(
 def test_quantities_as_kubernetes_writes_them(value, text) -> None:
     assert spelled(value) == text
     assert exact(text) == value
+
+
+@given(
+    st.from_regex(
+        r"[+-]?(\d{1,25}(\.\d{0,12})?|\.\d{1,12})", fullmatch=True, alphabet="+-.0123456789"
+    ),
+    st.sampled_from(
+        ["", "n", "u", "m", *"kMGTPE", *(f"{each}i" for each in "KMGTPE"), "e3", "E-7"]
+    ),
+    st.sampled_from(["cpu", "memory", "example.com/r"]),
+)
+def test_amounts_are_the_exact_ones_rounded_up(number: str, suffix: str, resource: str) -> None:
+    exactly = parse(number + suffix) * (1000 if resource == "cpu" else 1)
+    rounded = -(-exactly.numerator // exactly.denominator)
+    assert amount(resource, number + suffix) == max(-LARGEST, min(LARGEST, rounded))

@@ -10,6 +10,7 @@ from typer.models import CommandInfo
 
 from fairlead import __version__
 from fairlead.apps.commands import inspection, logs_of_decisions, outlooks, servers, simulation
+from fairlead.apps.quick_start import load_structlog
 from fairlead.model.errors import FairleadError
 
 #: The exit status of a program that SIGINT ended, in a shell.
@@ -84,6 +85,7 @@ def _until_interrupted(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def run(*args: object, **options: object) -> object:
         try:
+            load_structlog()
             return command(*args, **options)
         except KeyboardInterrupt:
             raise typer.Exit(_INTERRUPTED) from None

@@ -3,16 +3,21 @@
 import logging
 import os
 import sys
+import time
 from collections.abc import MutableMapping
 from typing import Any
 
 import msgspec
 import structlog
 
+from fairlead.base.timestamps import micro_time
 from fairlead.model.errors import ConfigError
 
+_with_trace = structlog.processors.format_exc_info
 _encoder = msgspec.json.Encoder(enc_hook=str)
 LEVELS = ("debug", "info", "warning", "error")
+#: Names of methods that are not those of their level.
+_LEVELS = {"exception": "error", "warn": "warning"}
 _COLOURS = {"warning": "\x1b[33m", "error": "\x1b[31m"}
 _PLAIN = "\x1b[0m"
 
@@ -20,34 +25,30 @@ _PLAIN = "\x1b[0m"
 def set_up(level: str) -> None:
     if level.lower() not in LEVELS:
         raise ConfigError(f"LOG_LEVEL {level!r} is unknown; use one of {', '.join(LEVELS)}")
-    people = sys.stderr.isatty()
-    stamp = structlog.processors.TimeStamper(
-        fmt="%H:%M:%S" if people else "iso", utc=not people
-    )  # fmt: skip
     structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            stamp,
-            structlog.processors.format_exc_info,
-            _for_people if people else _as_json,
-        ],
+        processors=[_for_people if sys.stderr.isatty() else _as_json],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
 
 
-def _as_json(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
-    # A line a pod, and msgspec writes one in a tenth of json's time.
+def _as_json(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
+    # A line a pod: one step instead of structlog's four, and msgspec instead of json.
+    if "exc_info" in event:
+        event = _with_trace(logger, method, event)
+    event["level"] = _LEVELS.get(method, method)
+    event["timestamp"] = micro_time(time.time_ns())
     return _encoder.encode(event).decode()
 
 
-def _for_people(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
-    level = str(event.pop("level"))
+def _for_people(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
+    event = _with_trace(logger, method, event)
+    level = _LEVELS.get(method, method)
     colour = "" if "NO_COLOR" in os.environ else _COLOURS.get(level, "")
     shown = f"{colour}{level:<7}{_PLAIN}" if colour else f"{level:<7}"
     trace = str(event.pop("exception", ""))
-    line = [event.pop("timestamp"), shown, event.pop("event"), *map(_pair, event.items())]
+    line = [time.strftime("%H:%M:%S"), shown, event.pop("event"), *map(_pair, event.items())]
     return "\n".join([" ".join(line), *map(_harmless, trace.splitlines())])
 
 

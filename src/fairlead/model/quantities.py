@@ -47,8 +47,25 @@ _SUFFIXES = {
 @lru_cache(maxsize=8192)
 def amount(resource: str, text: str) -> int:
     """How much of a resource the text asks for: milli-cores for cpu, units for all else."""
-    value = parse(text) * (1000 if resource == CPU else 1)
-    return max(-LARGEST, min(LARGEST, -(-value.numerator // value.denominator)))
+    above, below = _ratio(text)
+    if resource == CPU:
+        above *= 1000
+    return max(-LARGEST, min(LARGEST, -(-above // below)))
+
+
+def _ratio(text: str) -> tuple[int, int]:
+    """The exact amount as a fraction that may have common factors.
+
+    Faster than `parse`, which counts where one object has thousands of amounts.
+    """
+    number, suffix, exponent = grammar(text).group("number", "suffix", "exponent")
+    whole, _, decimals = number.partition(".")
+    above, below = int(whole + decimals), 10 ** len(decimals)
+    if suffix:
+        factor = _FACTORS[suffix]
+        return above * factor.numerator, below * factor.denominator
+    power = int(exponent or 0)
+    return (above * 10**power, below) if power >= 0 else (above, below * 10**-power)
 
 
 def is_extended(resource: str) -> bool:

@@ -1,14 +1,13 @@
 """A unit in the queue, and what the queue remembers about it."""
 
-from dataclasses import dataclass
-from enum import Enum, auto
+from enum import IntEnum, auto
 
-from fairlead.model.lazy_dataclass import dataclass
 from fairlead.cluster.aspects import NOTHING, Aspect
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.queue.units import EquivalenceClass, Unit
 
 
-class Pool(Enum):
+class Pool(IntEnum):
     ACTIVE = auto()  #: to be tried next
     BACKOFF = auto()  #: to be tried when its time has come
     WAITING = auto()  #: nothing fits until something changes

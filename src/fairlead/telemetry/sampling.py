@@ -39,6 +39,8 @@ def _picked(held: Holding, cluster: Cluster) -> Sequence[Gpu]:
     node = cluster.node_named(held.node)
     listed = node.inventory.gpus if node and node.inventory else ()
     published = cluster.claim_gpus.models.get(held.node, {}).items()
+    if not listed and not published:
+        return [_NO_GPU] * len(held.grant.uses) if held.grant else ()
     by_uuid = {uuid: Gpu(uuid, -1, model) for uuid, model in published}
     by_uuid |= {gpu.uuid: gpu for gpu in listed if gpu.uuid}
     return [by_uuid.get(use.uuid, _NO_GPU) for use in named_uses(cluster, held)]

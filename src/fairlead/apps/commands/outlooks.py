@@ -15,7 +15,6 @@ from fairlead.apps.commands.options import (
     SchedulerName,
     refuse_other_outputs,
 )
-from fairlead.apps.quick_start import load_structlog
 from fairlead.base.durations import seconds
 
 #: The exit status where what was asked about does not start within the time looked at.
@@ -74,7 +73,6 @@ def what_if(
 
     Nothing is written. Exits with status 3 if the manifests would not start within the time.
     """
-    load_structlog()
     from fairlead.apps.config.run_plan import RunOptions
     from fairlead.apps.what_if import what_if as asking
     from fairlead.apps.what_if import what_if_view

@@ -21,6 +21,7 @@ from fairlead.apps.commands.options import (
     SchedulerName,
     refuse_other_outputs,
 )
+from fairlead.apps.quick_start import load_aiohttp
 
 
 def run(
@@ -95,6 +96,7 @@ def run(
     ] = "",
 ) -> None:
     """Schedule pods until stopped."""
+    load_aiohttp()
     from fairlead.apps import logs
     from fairlead.apps.config.election_options import ElectionOptions
     from fairlead.apps.config.reservation_options import ReservationOptions
@@ -171,6 +173,7 @@ def webhook(
     log_level: LogLevel = "info",
 ) -> None:
     """Answer admission reviews of new pods: inject variables, reject invalid requests."""
+    load_aiohttp()
     from fairlead.apps import logs
     from fairlead.apps import webhook as webhooks
     from fairlead.apps.config.run_plan import RunOptions
@@ -210,6 +213,7 @@ def extender(
     log_level: LogLevel = "info",
 ) -> None:
     """Serve as an extender of kube-scheduler: filter, prioritize, preempt, bind."""
+    load_aiohttp()
     from fairlead.apps import extender as extending
     from fairlead.apps import logs
     from fairlead.apps.config.election_options import ElectionOptions
@@ -309,6 +313,7 @@ def agent(
     log_level: LogLevel = "info",
 ) -> None:
     """Publish the GPUs of this node and measure their use, until stopped."""
+    load_aiohttp()
     from fairlead.apps import agent as agents
     from fairlead.apps import logs
 

@@ -26,10 +26,10 @@ from fairlead.apps.config.backfill_config import BackfillConfig
 from fairlead.apps.config.consolidation_config import ConsolidationConfig
 from fairlead.apps.config.decision_log_config import DecisionLogConfig
 from fairlead.apps.config.election_options import ElectionOptions
+from fairlead.apps.config.extender_format import Extender
 from fairlead.apps.config.findings import Finding
 from fairlead.apps.config.gangs_config import GangsConfig
 from fairlead.apps.config.goals_config import GoalsConfig, ProfileGoalsConfig
-from fairlead.apps.config.kube_scheduler.format import Extender
 from fairlead.apps.config.plugin_sets import changed
 from fairlead.apps.config.queues_config import QueuesConfig
 from fairlead.apps.config.readings_config import ReadingConfig, check_plugins, ruled_by

@@ -1,17 +1,14 @@
 """`extenders` of a configuration, as kube-scheduler has them: whom to ask, where and how long."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from fairlead.apps.config.extender_format import Extender, ExtenderTLS
 from fairlead.apps.config.extender_terms import TIMEOUT_S, ExtenderFiles, ExtenderPlan
 from fairlead.apps.config.findings import Finding
 from fairlead.base.durations import seconds
 from fairlead.model.errors import ConfigError
 from fairlead.model.http_extenders import ExtenderTerms
-
-if TYPE_CHECKING:
-    from fairlead.apps.config.kube_scheduler.format import Extender, ExtenderTLS
 
 #: More would delay each pod for too long.
 _MOST_EXTENDERS = 16
@@ -27,7 +24,7 @@ _PREEMPTS = (
 _DATA = "write the path of a file: Fairlead reads certFile, keyFile and caFile"
 
 
-def extender_plans(found: Sequence["Extender"]) -> tuple[ExtenderPlan, ...]:
+def extender_plans(found: Sequence[Extender]) -> tuple[ExtenderPlan, ...]:
     """In the order in which they are asked: ignorable ones last."""
     plans = [
         ExtenderPlan(
@@ -50,14 +47,14 @@ def extender_plans(found: Sequence["Extender"]) -> tuple[ExtenderPlan, ...]:
     return tuple(sorted(plans, key=lambda plan: plan.terms.ignorable))
 
 
-def checked_extenders(found: Sequence["Extender"]) -> tuple[ExtenderPlan, ...]:
+def checked_extenders(found: Sequence[Extender]) -> tuple[ExtenderPlan, ...]:
     """Of a configuration of ours. Raises ConfigError."""
     for problem in extender_problems(found):
         raise ConfigError(str(problem))
     return extender_plans(found)
 
 
-def _files(tls: "ExtenderTLS | None") -> ExtenderFiles | None:
+def _files(tls: ExtenderTLS | None) -> ExtenderFiles | None:
     if tls is None:
         return None
     return ExtenderFiles(tls.insecure, tls.ca_file, tls.cert_file, tls.key_file, tls.server_name)
@@ -68,7 +65,7 @@ def timeout_s(given: str | int) -> float | None:
     return given / 1e9 if isinstance(given, int) else seconds(given or "0")
 
 
-def extender_problems(found: Sequence["Extender"]) -> Iterator[Finding]:
+def extender_problems(found: Sequence[Extender]) -> Iterator[Finding]:
     """What cannot be honoured."""
     if len(found) > _MOST_EXTENDERS:
         yield Finding("extenders", f"there are {len(found)}; write at most {_MOST_EXTENDERS}")

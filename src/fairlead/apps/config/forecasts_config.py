@@ -9,7 +9,7 @@ goals:
 from collections.abc import Sequence
 from math import inf
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,7 +17,9 @@ import msgspec
 from fairlead.base.durations import seconds
 from fairlead.model.errors import ConfigError
 from fairlead.model.start_times import Window
-from fairlead.telemetry.figures.forecast_sources import ForecastPlan
+
+if TYPE_CHECKING:
+    from fairlead.telemetry.figures.forecast_sources import ForecastPlan
 
 #: Which key each kind needs, and how old its forecasts may be where nothing else is said.
 _NEEDS = {"file": "file", "configmap": "config_map", "prometheus": "url"}
@@ -41,7 +43,9 @@ class ForecastConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True)
     timeout: str = "5s"
     max_age: str = ""
 
-    def plan(self, base: Path, currency: str) -> ForecastPlan:
+    def plan(self, base: Path, currency: str) -> "ForecastPlan":
+        from fairlead.telemetry.figures.forecast_sources import ForecastPlan  # where there is one
+
         self._check()
         window = Window(self.window)
         namespace, _, name = self.config_map.partition("/")
@@ -83,7 +87,7 @@ class ForecastConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True)
 
 def forecast_plans(
     found: Sequence[ForecastConfig], base: Path, currency: str
-) -> tuple[ForecastPlan, ...]:
+) -> "tuple[ForecastPlan, ...]":
     plans = []
     for number, source in enumerate(found):
         try:

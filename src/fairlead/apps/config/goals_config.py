@@ -14,7 +14,7 @@ goals:
 from collections.abc import Iterator, Mapping
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -32,7 +32,9 @@ from fairlead.plugins.goals import GoalLevel, Goals
 from fairlead.plugins.goals_built_in import GOALS
 from fairlead.plugins.named_readings import ReadingGoal
 from fairlead.plugins.registry import Registry
-from fairlead.telemetry.figures.figure_sources import FigurePlan
+
+if TYPE_CHECKING:
+    from fairlead.telemetry.figures.figure_sources import FigurePlan
 
 _ZONE, _REGION, _TYPE = (
     f"{LABEL}topology.kubernetes.io/zone",
@@ -92,7 +94,9 @@ class FigureSourceConfig(_Strict):
     timeout: str = "5s"
     max_age: str = ""
 
-    def plan(self, figure: Figure, currency: str, base: Path) -> FigurePlan:
+    def plan(self, figure: Figure, currency: str, base: Path) -> "FigurePlan":
+        from fairlead.telemetry.figures.figure_sources import FigurePlan  # where there is one
+
         self._check(figure, currency)
         query = self.query or _QUERIES.get(self.kind, "")
         return FigurePlan(
@@ -147,7 +151,7 @@ class GoalsConfig(_Strict):
     forecasts: list[ForecastConfig] = msgspec.field(default_factory=list)
     classes: list[ServiceClassConfig] = msgspec.field(default_factory=list)
 
-    def plans(self, base: Path) -> tuple[FigurePlan, ...]:
+    def plans(self, base: Path) -> "tuple[FigurePlan, ...]":
         found = []
         for figure, sources in self._by_figure().items():
             for number, source in enumerate(sources):

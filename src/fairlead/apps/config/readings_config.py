@@ -13,7 +13,7 @@ readings:
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,7 +27,9 @@ from fairlead.placement.profile import Profile
 from fairlead.plugins.api import Plugin
 from fairlead.plugins.named_readings import GpuReadingScore
 from fairlead.plugins.rules import NodeRules, RulesOfReadings
-from fairlead.telemetry.figures.reading_sources import ReadingPlan
+
+if TYPE_CHECKING:
+    from fairlead.telemetry.figures.reading_sources import ReadingPlan
 
 #: So that it can be a name in a metric's label and in an expression.
 _NAME = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
@@ -57,7 +59,9 @@ class ReadingConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     timeout: str = "5s"
     max_age: str = "5m"
 
-    def plan(self) -> ReadingPlan:
+    def plan(self) -> "ReadingPlan":
+        from fairlead.telemetry.figures.reading_sources import ReadingPlan  # where there is one
+
         """Raises ConfigError."""
         if urlsplit(self.url).scheme not in ("http", "https"):
             raise ConfigError(f"{self.url!r} is not a valid URL; use http://… or https://…")
@@ -83,7 +87,7 @@ class ReadingConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
         )
 
 
-def reading_plans(found: Sequence[ReadingConfig]) -> tuple[ReadingPlan, ...]:
+def reading_plans(found: Sequence[ReadingConfig]) -> "tuple[ReadingPlan, ...]":
     """Raises ConfigError."""
     if len(found) > MOST_READINGS:
         raise ConfigError(f"there are {len(found)} readings; write at most {MOST_READINGS}")

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,15 +30,17 @@ from fairlead.model.consolidation import ConsolidationTerms
 from fairlead.model.errors import ConfigError
 from fairlead.model.gpu_tenants import TenantTerms
 from fairlead.model.http_extenders import ExtenderTerms
-from fairlead.model.node_requests import RequestTerms
 from fairlead.model.lazy_dataclass import dataclass
+from fairlead.model.node_requests import RequestTerms
 from fairlead.model.service_classes import ServiceClass
 from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.profile import Profile
-from fairlead.telemetry.figures.figure_sources import FigurePlan
-from fairlead.telemetry.figures.forecast_sources import ForecastPlan
-from fairlead.telemetry.figures.reading_sources import ReadingPlan
-from fairlead.telemetry.sources import SourcePlan
+
+if TYPE_CHECKING:
+    from fairlead.telemetry.figures.figure_sources import FigurePlan
+    from fairlead.telemetry.figures.forecast_sources import ForecastPlan
+    from fairlead.telemetry.figures.reading_sources import ReadingPlan
+    from fairlead.telemetry.sources import SourcePlan
 
 DEFAULT_ADDRESS = "127.0.0.1"
 DEFAULT_PORT = 8080
@@ -74,7 +77,7 @@ class RunPlan:
     #: Whether callers are checked; None: where the address is open to others.
     authenticate: bool | None = None
     #: Whom to ask what GPUs do.
-    sources: Sequence[SourcePlan] = ()
+    sources: "Sequence[SourcePlan]" = ()
     #: The APIs that say which pods belong together.
     gang_dialects: GangDialects = ALL
     #: How nodes are requested for gangs that lack them; None: they are not.
@@ -88,12 +91,12 @@ class RunPlan:
     #: Whether starts of waiting units are planned.
     backfill: BackfillTerms = NO_BACKFILL
     #: Where to learn what nodes cost, draw and emit.
-    figures: Sequence[FigurePlan] = ()
+    figures: "Sequence[FigurePlan]" = ()
     currency: str = ""
     #: Where to learn the readings that the file names.
-    readings: Sequence[ReadingPlan] = ()
+    readings: "Sequence[ReadingPlan]" = ()
     #: Where to learn which hours are cheap, or have little carbon.
-    forecasts: Sequence[ForecastPlan] = ()
+    forecasts: "Sequence[ForecastPlan]" = ()
     #: Whose pods do not share GPUs; None: all may.
     tenants: TenantTerms | None = None
     #: HTTP extenders that are asked about pods.
@@ -171,7 +174,7 @@ def _either(option: bool | None, said: bool | None) -> bool | None:
     return said if option is None else option
 
 
-def _endpoint(served: list[configs.ProfileConfig]) -> list[SourcePlan]:
+def _endpoint(served: list[configs.ProfileConfig]) -> "list[SourcePlan]":
     """The tutorial's scheduler takes the address of its metrics from a variable."""
     endpoint = os.environ.get("DCGM_ENDPOINT")
     wanted = any(profile.profile == "gpu-aware-scheduler" for profile in served)

@@ -7,7 +7,7 @@ telemetry:
       every: 15s
 """
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -15,8 +15,9 @@ import msgspec
 from fairlead.apps.config import typed_yaml
 from fairlead.base.durations import seconds
 from fairlead.model.errors import ConfigError
-from fairlead.telemetry.sources import KINDS, SourcePlan
-from fairlead.telemetry.sources.prometheus import MEANINGS, TIME
+
+if TYPE_CHECKING:
+    from fairlead.telemetry.sources import SourcePlan
 
 _SHORTEST_S = 1.0
 
@@ -32,7 +33,9 @@ class SourceConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     ca_file: str = ""
     queries: dict[str, str] = msgspec.field(default_factory=dict)
 
-    def plan(self) -> SourcePlan:
+    def plan(self) -> "SourcePlan":
+        from fairlead.telemetry.sources import KINDS, SourcePlan  # where there is one
+
         url = self.url or KINDS[self.kind]
         if url or self.kind == "prometheus":
             _check(url)
@@ -53,7 +56,7 @@ class SourceConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 class TelemetryConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     sources: list[SourceConfig] = msgspec.field(default_factory=list)
 
-    def plans(self) -> list[SourcePlan]:
+    def plans(self) -> "list[SourcePlan]":
         """What is to be run, or a ConfigError that names the source."""
         found = []
         for number, source in enumerate(self.sources):
@@ -67,7 +70,7 @@ class TelemetryConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True
         return found
 
 
-def endpoint_plan(endpoint: str) -> SourcePlan:
+def endpoint_plan(endpoint: str) -> "SourcePlan":
     """What `DCGM_ENDPOINT` asks for, as the tutorial's scheduler has it."""
     url = endpoint if urlsplit(endpoint).path.strip("/") else f"{endpoint.rstrip('/')}/metrics"
     try:
@@ -85,6 +88,8 @@ def _check(url: str) -> None:
 def _check_queries(kind: str, queries: dict[str, str]) -> None:
     if queries and kind != "prometheus":
         raise ConfigError("queries are only for kind prometheus; remove them")
+    from fairlead.telemetry.sources.prometheus import MEANINGS, TIME
+
     for name in queries:
         if name not in (*MEANINGS, TIME):
             hint = typed_yaml.hint(name, (*MEANINGS, TIME))

@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
-from fairlead.apps.run.extender_calls import ExtenderCalls
 from fairlead.apps.run.finished_members import FinishedMembers
 from fairlead.apps.run.goals_reporting import GoalsReporting
 from fairlead.apps.run.measures import Measures
@@ -20,10 +19,13 @@ from fairlead.kube.writes.evictor import Evictor
 from fairlead.kube.writes.preparer import Preparer
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.kube.writes.reserver import Reserver
-from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.http_extenders import ExtenderAnswer
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.placement.verdicts import PlacementRecord
 from fairlead.plugins.prepare import failure_of
+
+if TYPE_CHECKING:
+    from fairlead.apps.run.extender_calls import ExtenderCalls
 
 log = structlog.get_logger(__name__)
 
@@ -50,7 +52,7 @@ class Writers:
     finished: FinishedMembers
     reporting: GoalsReporting
     reserver: Reserver | None
-    extenders: ExtenderCalls | None
+    extenders: "ExtenderCalls | None"
 
 
 class CarryingOut:

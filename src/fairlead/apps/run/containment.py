@@ -87,14 +87,6 @@ class Containment:
         if self._is_aside(events.PodSeen(pod), now):
             self.handle(events.PodGone(pod), now)
 
-    def attempt(self, doing: str, about: str, action: Callable[[], None]) -> str:
-        """Does it; returns a sentence on what went wrong, or nothing."""
-        try:
-            action()
-        except Exception as error:
-            return self.failures.note(doing, about, error)
-        return ""
-
     async def supervise(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Runs a part of the program, and again after a while if it breaks."""
         await supervise(self.failures, name, run)

@@ -114,8 +114,10 @@ class Deciding:
             return
         if due is not None and self._may_decide() and self._room() > 0:
             wait_s = min(_IDLE_S, max(0.0, due - time.monotonic()))
-        try:
-            async with asyncio.timeout(wait_s):
-                await self._awake.wait()
-        except TimeoutError:
+        if self._awake.is_set():
             return
+        timer = asyncio.get_running_loop().call_later(wait_s, self._awake.set)
+        try:
+            await self._awake.wait()
+        finally:
+            timer.cancel()

@@ -2,12 +2,12 @@
 
 import time
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from prometheus_client import Counter, Histogram
 
 from fairlead.apps.decision_log.recording import DecisionLog
 from fairlead.apps.run.containment import Containment
-from fairlead.apps.run.readings import Readings
 from fairlead.engine import events, instructions
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.engine import Engine
@@ -21,6 +21,9 @@ from fairlead.model.pods import Pod
 from fairlead.placement.disruption_units import gpus_of_pod, lost_s
 from fairlead.queue.entries import Pool
 from fairlead.telemetry.metrics import Metrics, Reading
+
+if TYPE_CHECKING:
+    from fairlead.apps.run.readings import Readings
 
 _QUEUES = {
     Pool.ACTIVE: "active",
@@ -155,7 +158,7 @@ class Measures:
             lambda: {(): float(decisions.gaps)},
         )
 
-    def watch_readings(self, readings: Readings) -> None:
+    def watch_readings(self, readings: "Readings") -> None:
         """By source: its readings, those that are not believed, and whether it is in use."""
         gauge, counter = self._metrics.watch_gauge, self._metrics.watch_counter
         gauge(

@@ -38,6 +38,10 @@ class ObjectWatches:
         """Whether all objects that can be listed once were: what is missing then is not there."""
         return self._kinds.is_synced
 
+    def when_listed(self, call: Callable[[], None]) -> None:
+        """To be called when `is_synced` may have become true, which no event need show."""
+        self._kinds.when_listed = call
+
     async def run(self) -> None:
         """Follows until it is cancelled."""
         await self._kinds.run()

@@ -41,13 +41,14 @@ class OptionalKinds:
         gang_dialects: GangDialects,
         queue_dialects: QueueDialects,
         requests: NodeRequestCare | None,
+        when_listed: Callable[[], None],
         *,
         counts_data: bool = False,
     ) -> None:
         """`served`: the scheduler names of our profiles. Without one, another scheduler decides.
 
-        `requests`: where nodes are requested for gangs that lack them. `counts_data`: a profile
-        counts the time to fetch data.
+        `requests`: where nodes are requested for gangs that lack them. `when_listed` is called when
+        `unsynced` may have become less. `counts_data`: a profile counts the time to fetch data.
         """
         is_on = bool(served)
         self.gangs = GangWatches(
@@ -79,6 +80,8 @@ class OptionalKinds:
             "data objects": self.data,
             "resource claims": self.claims,
         }
+        for watches in (*self._all.values(), *([requests] if requests else ())):
+            watches.when_listed(when_listed)
 
     @property
     def writers(self) -> tuple[_Writer, ...]:

@@ -1,7 +1,7 @@
 """What a scheduler is told before it starts, beside its profiles."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fairlead.apps.config.extender_terms import ExtenderPlan
 from fairlead.apps.config.run_plan import RunPlan
@@ -21,10 +21,12 @@ from fairlead.model.node_requests import RequestTerms
 from fairlead.model.service_classes import ServiceClass
 from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.profile import Profile
-from fairlead.telemetry.figures.figure_sources import FigurePlan
-from fairlead.telemetry.figures.forecast_sources import ForecastPlan
-from fairlead.telemetry.figures.reading_sources import ReadingPlan
-from fairlead.telemetry.sources import SourcePlan
+
+if TYPE_CHECKING:
+    from fairlead.telemetry.figures.figure_sources import FigurePlan
+    from fairlead.telemetry.figures.forecast_sources import ForecastPlan
+    from fairlead.telemetry.figures.reading_sources import ReadingPlan
+    from fairlead.telemetry.sources import SourcePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,13 @@ class SchedulerOptions:
     #: Shares are also assigned on nodes with NVIDIA's device plugin.
     reservations: ReservationPlan | None = None
     #: What GPUs do; a standby asks, too: it decides by that from the first pod on.
-    sources: Sequence[SourcePlan] = ()
+    sources: "Sequence[SourcePlan]" = ()
     #: What nodes cost, draw and emit.
-    figures: Sequence[FigurePlan] = ()
+    figures: "Sequence[FigurePlan]" = ()
     #: What else the configuration names.
-    readings: Sequence[ReadingPlan] = ()
+    readings: "Sequence[ReadingPlan]" = ()
     #: Which hours are cheap, or have little carbon.
-    forecasts: Sequence[ForecastPlan] = ()
+    forecasts: "Sequence[ForecastPlan]" = ()
     #: What is asked over HTTP about pods.
     extenders: Sequence[ExtenderPlan] = ()
     #: How long units may wait.

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -18,8 +18,7 @@ from fairlead.apps.run.counted_measures import expose_counted_of
 from fairlead.apps.run.data_watches import count_data
 from fairlead.apps.run.deciding import Deciding
 from fairlead.apps.run.ended_runs import EndedRuns
-from fairlead.apps.run.extender_calls import ExtenderCalls
-from fairlead.apps.run.feeds import Feeds, SourceFeed
+from fairlead.apps.run.feeds import Feeds
 from fairlead.apps.run.finished_members import FinishedMembers
 from fairlead.apps.run.goals_reporting import GoalsReporting
 from fairlead.apps.run.gpu_measures import expose
@@ -37,7 +36,6 @@ from fairlead.apps.run.report_measures import expose_report
 from fairlead.apps.run.reservations import ReservationCare
 from fairlead.apps.run.run_time_store import RunTimeStore
 from fairlead.apps.run.service_measures import expose_service_classes
-from fairlead.apps.run.solving import Solving
 from fairlead.apps.run.start_forecasting import StartForecasting
 from fairlead.apps.run.usage import Usage
 from fairlead.apps.run.verification import Verification
@@ -81,6 +79,19 @@ from fairlead.plugins.reservation_step import ReservationStep
 from fairlead.plugins.volume_step import VolumeStep
 from fairlead.telemetry.metrics import Metrics
 
+if TYPE_CHECKING:
+    from fairlead.apps.run.extender_calls import ExtenderCalls
+    from fairlead.apps.run.feeds import SourceFeed
+    from fairlead.apps.run.solving import Solving
+
+    _Part = (
+        Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
+        | KubeletRejections | ReservationCare | ObjectWatches | GangStatusWriter | FinishedMembers
+        | QueueStatusWriter | EndedRuns | RunTimeStore | ObjectStatusWriter[Any, Any] | OwnerReader
+        | StartForecasting | DriverWatch | SourceFeed | ExtenderCalls | GoalsReporting
+        | Solving
+    )  # fmt: skip
+
 log = structlog.get_logger(__name__)
 
 _STOP_GRACE_S = 5.0
@@ -88,14 +99,6 @@ _STOP_GRACE_S = 5.0
 _STUCK_S = 5.0
 _CATCH_UP_AGAIN_S = 0.5
 _DEFAULTS = SchedulerOptions()
-
-_Part = (
-    Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
-    | KubeletRejections | ReservationCare | ObjectWatches | GangStatusWriter | FinishedMembers
-    | QueueStatusWriter | EndedRuns | RunTimeStore | ObjectStatusWriter[Any, Any] | OwnerReader
-    | StartForecasting | DriverWatch | SourceFeed | ExtenderCalls | GoalsReporting
-    | Solving
-)  # fmt: skip
 
 
 class Scheduler:
@@ -120,7 +123,8 @@ class Scheduler:
         self._served = frozenset(profiles)
         self._awake = asyncio.Event()
         terms = options.terms
-        self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
+        # A lease must be renewed while replies to all other requests are slow.
+        self._elector = Elector(client.apart(), terms, fit=self._fit_to_lead) if terms else None
         #: Whether our cache is good enough to decide by: no earlier leader knew more.
         self._has_taken_over = self._elector is None
         failures = Failures()
@@ -134,6 +138,7 @@ class Scheduler:
         self._add_sources(profiles)
         self._add_records(writer)
         self._add_checks()
+        self._listeners = self._listening()
         self._carrying_out = CarryingOut(
             self._writers(),
             self.engine,
@@ -186,6 +191,7 @@ class Scheduler:
             options.gang_dialects,
             options.queue_dialects,
             self._node_requests(writer) if profiles else None,
+            self._awake.set,
             counts_data=count_data(profiles.values()),
         )
         served = (*profiles.values(), *([extender] if extender else ()))
@@ -263,18 +269,28 @@ class Scheduler:
         """What is asked outside the API server, or in processes of its own."""
         client, options, metrics = self._client, self._options, self.metrics
         self._pricing = Pricing(self.engine, self._feed)
-        asks = any(profile.solver for profile in profiles.values())
-        self._solving = Solving(self.engine, self._feed, metrics) if asks else None
-        self._extenders = (
-            ExtenderCalls(options.extenders, client, self._feed, metrics)
-            if options.extenders
-            else None
-        )
+        self._solving = self._make_solving(profiles)
+        self._extenders = self._make_extenders()
         self._feeds = Feeds(self.engine, self._feed, metrics)
         self._feeds.add_readings(options.sources, self._measures)
         self._feeds.add_figures(options.figures)
         self._feeds.add_named(options.readings)
         self._feeds.add_forecasts(options.forecasts, client)
+
+    def _make_solving(self, profiles: Mapping[str, Profile]) -> "Solving | None":
+        if not any(profile.solver for profile in profiles.values()):
+            return None
+        from fairlead.apps.run.solving import Solving
+
+        return Solving(self.engine, self._feed, self.metrics)
+
+    def _make_extenders(self) -> "ExtenderCalls | None":
+        asked = self._options.extenders
+        if not asked:
+            return None
+        from fairlead.apps.run.extender_calls import ExtenderCalls
+
+        return ExtenderCalls(asked, self._client, self._feed, self.metrics)
 
     def _add_records(self, writer: Transport) -> None:
         """What is learned from pods, and reported."""
@@ -313,6 +329,27 @@ class Scheduler:
             self._options.verify_every_s,
         )
         self._verification.leaves_out = self._leaves_out
+
+    def _listening(self) -> dict[type, tuple[Callable[[Any], None], ...]]:
+        """What learns from events, beside the engine; none of them is asked about the others."""
+        reservations = [self._reservation_changed] if self._reserver else []
+
+        def look_at_volumes(_: events.StorageSeen | events.StorageGone) -> None:
+            self._volume_binder.look()
+
+        return {
+            events.PodSeen: (*reservations, self._reporting.note, self._owners.note),
+            events.PodGone: (
+                self._pod_gone, *reservations, self._rejections.note, self._ended.note,
+            ),
+            events.BindDone: (self._measures.bind_ended,),
+            events.BindFailed: (self._measures.bind_ended,),
+            events.StorageSeen: (look_at_volumes,),
+            events.StorageGone: (look_at_volumes,),
+            events.ClaimObjectSeen: (lambda event: self._claim_writer.look(event.seen.key),),
+            events.ClaimObjectGone: (lambda event: self._claim_writer.look(event.gone.key),),
+            events.ReadingsTaken: (self.usage.note,),
+        }  # fmt: skip
 
     def _writers(self) -> Writers:
         self._finished = FinishedMembers(self._client, self._feed, self._watches.decode_pod)
@@ -378,7 +415,7 @@ class Scheduler:
         if self._options.decisions:
             self._options.decisions.close(_STOP_GRACE_S)
 
-    def _working(self) -> tuple[_Part, ...]:
+    def _working(self) -> "tuple[_Part, ...]":
         """What runs beside the decisions."""
         return (
             *self._watches.all,
@@ -491,42 +528,31 @@ class Scheduler:
 
     def _feed(self, event: events.Event) -> None:
         """Hands the engine what happened, and does what it asks for."""
-        if isinstance(event, events.BindDone | events.BindFailed):
-            self._measures.bind_ended(event)
+        kind = type(event)
         for instruction in self._containment.handle(event, time.monotonic()):
             self._perform(instruction)
-        self._containment.attempt("noting", type(event).__name__, partial(self._note, event))
+        try:
+            for listen in self._listeners.get(kind, ()):
+                listen(event)
+            self._on_event(event)
+        except Exception as error:
+            self._containment.failures.note("noting", kind.__name__, error)
         self._awake.set()
 
     def _bind_ended(self, outcome: Outcome) -> None:
         self._claim_writer.bind_ended(outcome, self._feed)
 
-    def _note(self, event: events.Event) -> None:
-        if isinstance(event, events.PodGone):
-            self._preparer.abandon(event.pod.uid)
-            self._claim_writer.release(event.pod.uid)
-            self._note_reservation(event.pod, gone=True)
-        elif isinstance(event, events.PodSeen):
-            self._note_reservation(event.pod)
-        elif isinstance(event, events.StorageSeen | events.StorageGone):
-            self._volume_binder.look()
-        elif isinstance(event, events.ClaimObjectSeen):
-            self._claim_writer.look(event.seen.key)
-        elif isinstance(event, events.ClaimObjectGone):
-            self._claim_writer.look(event.gone.key)
-        self._rejections.note(event)
-        self._ended.note(event)
-        self._reporting.note(event)
-        self._owners.note(event)
-        self.usage.note(event)
-        self._on_event(event)
+    def _pod_gone(self, event: events.PodGone) -> None:
+        self._preparer.abandon(event.pod.uid)
+        self._claim_writer.release(event.pod.uid)
 
-    def _note_reservation(self, pod: Pod, *, gone: bool = False) -> None:
-        if pod.reservation is None or self._reserver is None:
+    def _reservation_changed(self, event: events.PodSeen | events.PodGone) -> None:
+        pod, reserver = event.pod, self._reserver
+        if pod.reservation is None or reserver is None:
             return
-        self._reserver.look()
-        if gone and self._has_taken_over:
-            self._reserver.clear(pod)
+        reserver.look()
+        if isinstance(event, events.PodGone) and self._has_taken_over:
+            reserver.clear(pod)
 
     def _on_unreadable(self, key: str, pod: Pod | None, error: Exception) -> None:
         said = self._containment.failures.note("reading", key, error)
@@ -546,16 +572,17 @@ class Scheduler:
             return
         if not self._has_taken_over:
             return  # the leader announces it
-        said = self._containment.attempt(
-            doing(instruction), about(instruction), partial(self._carry_out, instruction)
-        )
-        answer = failed(instruction, said) if said else None
+        try:
+            self._on_instruction(instruction)
+            self._carrying_out.carry_out(instruction)
+        except Exception as error:
+            self._not_carried_out(instruction, error)
+
+    def _not_carried_out(self, instruction: instructions.Instruction, error: Exception) -> None:
+        said = self._containment.failures.note(doing(instruction), about(instruction), error)
+        answer = failed(instruction, said)
         if answer is not None:
             asyncio.get_running_loop().call_soon(self._feed, answer)
-
-    def _carry_out(self, instruction: instructions.Instruction) -> None:
-        self._on_instruction(instruction)
-        self._carrying_out.carry_out(instruction)
 
     # -- deciding ----------------------------------------------------------------------------
 

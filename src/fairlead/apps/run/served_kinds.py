@@ -6,7 +6,7 @@ CustomResourceDefinitions may be installed, upgraded and removed while we run.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ import structlog
 from fairlead.kube.errors import ApiError
 from fairlead.kube.gangs.discovery import ApiKind, served_versions
 from fairlead.kube.http.client import Client
-from fairlead.kube.mirror.changes import Change
+from fairlead.kube.mirror.changes import Change, Synced
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.model.lazy_dataclass import dataclass
 
@@ -70,6 +70,8 @@ class ServedKinds:
         self._looked = looked
         self._every_s = every_s
         self._watches = {each.kind: each for each in watches}
+        #: Called when one more kind was looked for, or listed.
+        self.when_listed: Callable[[], None] = lambda: None
         self._served: dict[str, WatchedKind] = {}
         self._has_looked = not self._watches
         self._was_synced = False
@@ -117,14 +119,24 @@ class ServedKinds:
             versions = await served_versions(self._client, self._watches)
         except ApiError as error:
             log.debug("cannot ask which kinds are served; retrying", error=str(error))
-            self._has_looked = True
+            self._end_look()
             return
         for kind, version in versions.items():
             watch = self._watches[kind]
             await self._keep(watch, version)
             if self._looked is not None:
                 await self._looked(watch, self._served.get(watch.name))
-        self._has_looked = True
+        self._end_look()
+
+    def _end_look(self) -> None:
+        if not self._has_looked:
+            self._has_looked = True
+            self.when_listed()
+
+    def _deliver(self, watch: KindWatch, change: Change[Any]) -> None:
+        watch.on_change(change)
+        if isinstance(change, Synced):
+            self.when_listed()
 
     async def _keep(self, watch: KindWatch, version: str) -> None:
         """Follows the kind in this version, or not at all."""
@@ -137,7 +149,8 @@ class ServedKinds:
 
     def _start(self, watch: KindWatch, version: str) -> None:
         log.info("watching a kind", kind=watch.kind.full_name, version=version)
-        reflector = Reflector(self._client, watch.kind.path(version), watch.decode, watch.on_change)
+        path, deliver = watch.kind.path(version), partial(self._deliver, watch)
+        reflector = Reflector(self._client, path, watch.decode, deliver)
         served = self._served[watch.name] = WatchedKind(watch, version, reflector)
         self._follow(served)
 

@@ -1,6 +1,6 @@
 """What a pod requests, and what it takes of its node: equal bytes are understood once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -30,6 +30,7 @@ from fairlead.model.sizes import remembered
 
 _NO_AFFINITY = PodAffinityWire()
 _NO_STATUS = StatusParts(())
+_NO_WORDS: Mapping[str, str] = {}
 _BY_MPS = f"['{MEMORY_LIMIT}']".encode()
 
 
@@ -75,12 +76,12 @@ def _beyond_us(spec: PodSpecWire, request: PodRequest, *, shared: bool) -> str:
 
 
 def request_parts(meta: Meta, spec: PodSpecWire) -> RequestParts:
-    affinity = spec.affinity or _NO_AFFINITY
-    gpu_words = dialects.request_annotations(meta.annotations or {})
+    affinity, annotations = spec.affinity or _NO_AFFINITY, meta.annotations or _NO_WORDS
+    gpu_words = dialects.request_annotations(annotations) if annotations else ()
     about_pods = affinity.pod_affinity or affinity.pod_anti_affinity
     return RequestParts(
-        containers=tuple(_container(c) for c in spec.containers or ()),
-        init=tuple(_container(c) for c in spec.init_containers or ()),
+        containers=tuple(map(_container, spec.containers or ())),
+        init=tuple(map(_container, spec.init_containers or ())),
         node_selector=bytes(spec.node_selector),
         tolerations=bytes(spec.tolerations),
         node_affinity=bytes(affinity.node_affinity),
@@ -93,13 +94,13 @@ def request_parts(meta: Meta, spec: PodSpecWire) -> RequestParts:
         overhead=bytes(spec.overhead),
         pod_level=bytes(spec.resources),
         gpu_words=gpu_words,
-        identity=_identity(meta, bound=bool(spec.node_name)),
+        identity=_identity(meta, bound=bool(spec.node_name)) if annotations else None,
         # An invalid request is refused, but a pod that holds GPUs keeps them.
         bound=bool(spec.node_name),
         as_one=_as_one(spec.containers or ()),
         mps_injected=bool(gpu_words) and _mps_injected(meta, spec),
-        capacity=(meta.annotations or {}).get(CAPACITY_TYPE, ""),
-        node_rule=(meta.annotations or {}).get(NODE_RULE, ""),
+        capacity=annotations.get(CAPACITY_TYPE, ""),
+        node_rule=annotations.get(NODE_RULE, ""),
     )
 
 
@@ -122,25 +123,24 @@ def _identity(meta: Meta, *, bound: bool) -> dialects.PodIdentity | None:
 
 def _as_one(containers: Sequence[ContainerWire]) -> int:
     """The tensor-parallel size, if it says one; only pods with GPUs are looked at."""
-    if not any(b"gpu" in bytes(each.resources) for each in containers):
-        return 0
-    return tensor_parallel_size(
-        [bytes(each.env) for each in containers], bytes(containers[0].args)
-    )  # fmt: skip
+    for container in containers:
+        if b"gpu" in bytes(container.resources):
+            environments = [bytes(each.env) for each in containers if each.env]
+            return tensor_parallel_size(environments, bytes(containers[0].args))
+    return 0
 
 
 def _features(spec: PodSpecWire) -> tuple[str, ...]:
     """The features that the node must declare, from what the pod uses (1.36)."""
-    needed = []
-    if any(
-        _restarts_all(bytes(container.restart_policy_rules))
-        for container in (*(spec.init_containers or ()), *(spec.containers or ()))
-        if container.restart_policy_rules
-    ):
-        needed.append("RestartAllContainersOnContainerExits")
+    needed: tuple[str, ...] = ()
+    for container in (*(spec.init_containers or ()), *(spec.containers or ())):
+        rules = container.restart_policy_rules
+        if rules and _restarts_all(bytes(rules)):
+            needed = ("RestartAllContainersOnContainerExits",)
+            break
     if spec.host_network and spec.host_users is False:
-        needed.append("UserNamespacesHostNetworkSupport")
-    return tuple(needed)
+        needed = (*needed, "UserNamespacesHostNetworkSupport")
+    return needed
 
 
 @remembered(1 << 20)

@@ -11,11 +11,14 @@ from fairlead.model.kept_record import KeptRecord
 
 def status_parts(status: PodStatusWire) -> StatusParts | None:
     """What the kubelet allocated, if the status shows it; it may differ from the spec."""
+    reports = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
     told = StatusParts(
         containers=tuple(
-            ContainerReport(one.name, bytes(one.resources), bytes(one.allocated_resources))
-            for one in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
-            if one.resources or one.allocated_resources
+            [
+                ContainerReport(one.name, bytes(one.resources), bytes(one.allocated_resources))
+                for one in reports
+                if one.resources or one.allocated_resources
+            ]
         ),
         infeasible=_resize_is_infeasible(status),
         resources=bytes(status.resources),
@@ -25,10 +28,10 @@ def status_parts(status: PodStatusWire) -> StatusParts | None:
 
 
 def _resize_is_infeasible(status: PodStatusWire) -> bool:
-    return any(
-        condition.type == "PodResizePending" and condition.reason == "Infeasible"
-        for condition in status.conditions or ()
-    )
+    for condition in status.conditions or ():
+        if condition.type == "PodResizePending" and condition.reason == "Infeasible":
+            return True
+    return False
 
 
 def was_evicted(conditions: Sequence[StatusConditionWire]) -> bool:

@@ -65,6 +65,9 @@ _BY_ANNOTATION = frozenset({_FAIRLEAD.name, _KAI.name, _MAPPED.name})
 #: Those that may ask for `nvidia.com/gpu` as well.
 _BESIDE_PLAIN = (_HAMI.name, _MAPPED.name, PLAIN)
 
+#: Those whose device plugin confirms an assignment.
+_CONFIRMED = tuple(each for each in DIALECTS if "pending" in vars(type(each)))
+
 _ANNOTATION_KEYS = frozenset(word for dialect in DIALECTS for word in dialect.annotation_keys)
 #: Resources that belong to a dialect and that no node lists.
 RESOURCES = tuple(sorted({name for dialect in DIALECTS for name in dialect.resources}))
@@ -171,10 +174,20 @@ def read_grant(
             return None
         grants = (dialect.grant(bound) for dialect in (_FAIRLEAD, _KAI))
         return next((said for said in grants if said and said.dialect in _BY_ANNOTATION), None)
-    said = next(filter(None, (dialect.grant(bound) for dialect in DIALECTS)), None)
+    said = _assigned(bound)
     found = unassigned(asks.now) if said is None else at_least(said, asks.spec)
-    pending = not started and any(dialect.pending(annotations) for dialect in DIALECTS)
-    return replace(found, pending=pending) if found and pending else found
+    if found is None or started:
+        return found
+    pending = any(dialect.pending(annotations) for dialect in _CONFIRMED)
+    return replace(found, pending=True) if pending else found
+
+
+def _assigned(bound: Bound) -> Grant | None:
+    """What the first dialect says that knows of an assignment."""
+    for dialect in DIALECTS:
+        if said := dialect.grant(bound):
+            return said
+    return None
 
 
 def is_assigned(annotations: Mapping[str, str]) -> bool:

@@ -70,7 +70,10 @@ class Alnair(DialectDefaults):
 
     def grant(self, bound: Bound) -> Grant | None:
         """The plugin's own word, which is `<uuid>_<chunk>` for every GiB."""
-        chunks = [chunk for chunk in bound.annotations.get(TAKEN, "").split(",") if chunk]
+        taken = bound.annotations.get(TAKEN)
+        if not taken:
+            return None
+        chunks = [chunk for chunk in taken.split(",") if chunk]
         counted = Counter(chunk.rpartition("_")[0] for chunk in dict.fromkeys(chunks))
         if not counted or not all(UUID.fullmatch(uuid) for uuid in counted):
             return None

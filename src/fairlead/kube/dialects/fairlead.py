@@ -148,7 +148,7 @@ class Fairlead(DialectDefaults):
         if not 0 < len(uses) <= MOST_GPUS or any(use.start + use.slices > 8 for use in uses):
             return None
         containers = bound.ask.containers if bound.ask else ()
-        uses_had = tuple(_use(use) for use in uses)
+        uses_had = tuple(map(_use, uses))
         member, isolation = _member(found, bound.ask), _ISOLATIONS.get(found.isolation)
         return Grant(
             uses_had,

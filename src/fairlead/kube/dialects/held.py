@@ -40,9 +40,19 @@ def at_least(said: Grant, spec: GpuRequest | None) -> Grant:
     """The assignment, and no less than the spec: where no policy is installed it can be forged."""
     if spec is None or spec.profile or not said.uses:
         return said
-    uses = tuple(use if use.slices else _raised(use, spec) for use in said.uses)
-    missing = spec.gpus - len(uses)
+    missing = spec.gpus - len(said.uses)
+    if missing <= 0 and all(_covers(use, spec) for use in said.uses):
+        return said
+    uses = tuple(use if _covers(use, spec) else _raised(use, spec) for use in said.uses)
     return replace(said, uses=uses + (GpuUse(""),) * missing)
+
+
+def _covers(use: GpuUse, spec: GpuRequest) -> bool:
+    return bool(use.slices) or (
+        (use.whole or not spec.whole)
+        and use.milli >= spec.milli
+        and use.memory_mib >= spec.memory_mib
+    )
 
 
 def _raised(use: GpuUse, spec: GpuRequest) -> GpuUse:

@@ -1,5 +1,6 @@
 """Which kinds the API server serves now: CustomResourceDefinitions come and go."""
 
+import asyncio
 from collections.abc import Container, Iterable
 from contextlib import suppress
 from typing import Protocol, TypeVar
@@ -65,20 +66,42 @@ async def served_versions(client: Transport, kinds: Iterable[K]) -> dict[K, str]
 
     Kinds of which it cannot be said just now are missing. Raises ApiError if it is all of them.
     """
-    groups = await _versions_by_group(client)
-    found = {}
-    for kind in kinds:
-        offered = groups.get(kind.group, frozenset())
-        with suppress(ApiError):
-            found[kind] = await _served_version(client, kind, offered)
-    return found
+    offered = await _versions_by_group(client)
+    kinds = tuple(kinds)
+    groups = [
+        _Served(client, name, offered.get(name, ())) for name in {each.group: 0 for each in kinds}
+    ]
+    found: dict[K, str] = {}
+    for versions in await asyncio.gather(*(group.versions(kinds) for group in groups)):
+        found |= versions
+    return {kind: found[kind] for kind in kinds if kind in found}
 
 
-async def _served_version(client: Transport, kind: ApiKind, offered: Container[str]) -> str:
-    for version in kind.versions:
-        if version in offered and await _serves(client, kind, version):
-            return version
-    return ""
+class _Served:
+    """What is served of one group; each version is asked about once."""
+
+    def __init__(self, client: Transport, group: str, offered: Container[str]) -> None:
+        self._client, self._group, self._offered = client, group, offered
+        self._plurals: dict[str, frozenset[str]] = {}
+
+    async def versions(self, kinds: Iterable[K]) -> dict[K, str]:
+        found = {}
+        for kind in kinds:
+            with suppress(ApiError):
+                if kind.group == self._group:
+                    found[kind] = await self._version(kind)
+        return found
+
+    async def _version(self, kind: ApiKind) -> str:
+        for version in kind.versions:
+            if version in self._offered and kind.plural in await self._in(version):
+                return version
+        return ""
+
+    async def _in(self, version: str) -> frozenset[str]:
+        if version not in self._plurals:
+            self._plurals[version] = await _plurals(self._client, self._group, version)
+        return self._plurals[version]
 
 
 async def _versions_by_group(client: Transport) -> dict[str, frozenset[str]]:
@@ -87,12 +110,12 @@ async def _versions_by_group(client: Transport) -> dict[str, frozenset[str]]:
     return {group.name: frozenset(each.version for each in group.versions or ()) for group in found}
 
 
-async def _serves(client: Transport, kind: ApiKind, version: str) -> bool:
-    path = f"/apis/{kind.group}/{version}"
+async def _plurals(client: Transport, group: str, version: str) -> frozenset[str]:
+    path = f"/apis/{group}/{version}"
     reply = await client.request("GET", path, timeout_s=_TIMEOUT_S)
     if reply.status == 404:  # it went between the two questions
-        return False
-    return any(each.name == kind.plural for each in _read(_resources, reply, path).resources or ())
+        return frozenset()
+    return frozenset(each.name for each in _read(_resources, reply, path).resources or ())
 
 
 def _read(decoder: Decoder[T], reply: Reply, path: str) -> T:

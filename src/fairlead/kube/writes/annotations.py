@@ -54,7 +54,7 @@ def problem_with_annotations(annotations: Mapping[str, str]) -> str:
         # direction characters, which would mislead a reader of the value in a terminal.
         if not value.isprintable():
             return f"the value of annotation {key} holds characters that cannot be printed"
-        size_bytes += len(key) + len(value.encode())
+        size_bytes += len(key) + (len(value) if value.isascii() else len(value.encode()))
     if size_bytes > LARGEST_BYTES:
         return f"the annotations take {size_bytes} bytes; at most {LARGEST_BYTES} may be written"
     return ""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from fairlead.base.timestamps import second_time
 from fairlead.engine.instructions import AnnounceFailure
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.errors import ReplyLost, Unreachable
@@ -14,12 +15,12 @@ from fairlead.kube.http.paths import pod_path
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
 from fairlead.kube.kept_records import DEVICES_KEPT, REASON, kept_text
-from fairlead.kube.writes.event_objects import second_time, shortened
+from fairlead.kube.writes.event_objects import shortened
 from fairlead.kube.writes.outbox import Outbox, WriteCounts
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.kube.writes.recent import Recent
-from fairlead.model.pods import Pod
 from fairlead.model.lazy_dataclass import dataclass
+from fairlead.model.pods import Pod
 
 POD_SCHEDULED = "PodScheduled"
 

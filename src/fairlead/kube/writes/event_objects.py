@@ -1,12 +1,11 @@
 """The Event objects of events.k8s.io/v1, in the words of kube-scheduler."""
 
-import time
 import uuid
-from functools import lru_cache
 
 import msgspec
 
 from fairlead.base.names import is_subdomain
+from fairlead.base.timestamps import micro_time
 from fairlead.engine.instructions import Evict
 from fairlead.model.pods import Pod
 
@@ -123,17 +122,6 @@ def shortened(text: str, longest_bytes: int = LONGEST_NOTE_BYTES) -> str:
     return encoded[: longest_bytes - len(_CUT)].decode(errors="ignore") + _CUT
 
 
-def micro_time(now_ns: int) -> str:
-    """Kubernetes' MicroTime: `2026-01-02T03:04:05.000006Z`."""
-    seconds, rest_ns = divmod(now_ns, 1_000_000_000)
-    return f"{_second(seconds)}.{rest_ns // 1000:06d}Z"
-
-
-def second_time(now_ns: int) -> str:
-    """Kubernetes' Time: `2026-01-02T03:04:05Z`."""
-    return _second(now_ns // 1_000_000_000) + "Z"
-
-
 def _event(
     pod: Pod, kind: tuple[str, str, str], note: str, hostname: str, now_ns: int
 ) -> Event:  # fmt: skip
@@ -156,8 +144,3 @@ def _name(pod_name: str, now_ns: int) -> str:
     """As client-go names events: the pod and the time, or a uuid where that would be too long."""
     name = f"{pod_name}.{now_ns:x}"
     return name if len(name) <= 253 and is_subdomain(pod_name) else str(uuid.uuid4())
-
-
-@lru_cache(maxsize=64)
-def _second(seconds: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from fairlead.base.timestamps import micro_time
 from fairlead.engine.instructions import (
     AnnounceFailure,
     AnnounceNotice,
@@ -21,8 +22,8 @@ from fairlead.kube.writes.outbox import Outbox, WriteCounts
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.kube.writes.recent import Recent
 from fairlead.kube.writes.spam import NS_PER_S, SpamFilter
-from fairlead.model.pods import Pod
 from fairlead.model.lazy_dataclass import dataclass
+from fairlead.model.pods import Pod
 
 # client-go's figures.
 TRIES = 12
@@ -53,7 +54,7 @@ class _Story:
     written_ns: int = 0
 
     def series(self) -> event_objects.Series:
-        return event_objects.Series(self.count, event_objects.micro_time(self.last_ns))
+        return event_objects.Series(self.count, micro_time(self.last_ns))
 
 
 class EventWriter:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import structlog
 
+from fairlead.base.timestamps import second_time
 from fairlead.engine.events import EvictionEnded
 from fairlead.engine.instructions import Evict
 from fairlead.kube.errors import ReplyLost, Unreachable
@@ -14,7 +15,6 @@ from fairlead.kube.http.paths import pod_path
 from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
 from fairlead.kube.mirror.wire import read_identity
-from fairlead.kube.writes.event_objects import second_time
 from fairlead.kube.writes.eviction_api import eviction_body
 from fairlead.kube.writes.job_survival import job_path, job_problem, moved_of_jobs
 from fairlead.kube.writes.pauses import pause_s

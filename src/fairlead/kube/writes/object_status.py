@@ -8,10 +8,10 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 import structlog
 
+from fairlead.base.timestamps import second_time
 from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.http.transport import Transport
-from fairlead.kube.writes.event_objects import second_time
 from fairlead.kube.writes.outbox import Outbox, WriteCounts
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.model.lazy_dataclass import dataclass

@@ -16,9 +16,10 @@ from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.paths import pod_path
 from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.http.transport import Transport
+from fairlead.kube.nesting import of_any_depth
 from fairlead.kube.writes.pauses import pause_s, spread
-
 from fairlead.model.lazy_dataclass import dataclass
+
 Outcome = BindDone | BindFailed
 
 log = structlog.get_logger(__name__)
@@ -75,7 +76,7 @@ class Found(msgspec.Struct):
     spec: _Spec
 
 
-_read_pod = msgspec.json.Decoder(Found).decode
+_read_pod = of_any_depth(msgspec.json.Decoder(Found).decode)
 
 
 def judge(bind: Bind, now: Found | None) -> Outcome | None:

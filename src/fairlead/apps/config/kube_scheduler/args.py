@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from fairlead.apps.config.kube_scheduler.format import Int32, Strict, last_key
+from fairlead.apps.config.extender_format import Strict
+from fairlead.apps.config.kube_scheduler.format import Int32, last_key
 from fairlead.model.behaviour import Behaviour
 
 

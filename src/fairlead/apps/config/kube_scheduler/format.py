@@ -10,15 +10,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from fairlead.apps.config.extender_format import Extender, ExtenderTLS, ManagedResource, Strict
+
 API_GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{API_GROUP}/v1"
 KIND = "KubeSchedulerConfiguration"
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)]
-
-
-class Strict(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Keys in camel case, and no others."""
 
 
 class Enabled(Strict):
@@ -60,7 +58,7 @@ class Plugins(Strict):
 
 class PluginConfig(Strict):
     name: str
-    args: dict[str, Any] = {}
+    args: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class KubeSchedulerProfile(Strict):
@@ -68,37 +66,6 @@ class KubeSchedulerProfile(Strict):
     percentage_of_nodes_to_score: Int32 | None = None
     plugins: Plugins = msgspec.field(default_factory=Plugins)
     plugin_config: tuple[PluginConfig, ...] = ()
-
-
-class ManagedResource(Strict):
-    name: str = ""
-    ignored_by_scheduler: bool = False
-
-
-class ExtenderTLS(Strict):
-    insecure: bool = False
-    server_name: str = ""
-    cert_file: str = ""
-    key_file: str = ""
-    ca_file: str = msgspec.field(default="", name="caFile")
-    cert_data: str = ""
-    key_data: str = ""
-    ca_data: str = msgspec.field(default="", name="caData")
-
-
-class Extender(Strict):
-    url_prefix: str = ""
-    filter_verb: str = ""
-    preempt_verb: str = ""
-    prioritize_verb: str = ""
-    weight: int = 0
-    bind_verb: str = ""
-    enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
-    tls_config: ExtenderTLS | None = None
-    http_timeout: str | int = ""
-    node_cache_capable: bool = False
-    managed_resources: tuple[ManagedResource, ...] = ()
-    ignorable: bool = False
 
 
 class LeaderElection(Strict):

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from fairlead.apps.config.extender_format import Extender
 from fairlead.apps.config.findings import Finding
 from fairlead.apps.config.kube_scheduler.format import (
     Configuration,
-    Extender,
     KubeSchedulerProfile,
     LeaderElection,
 )
