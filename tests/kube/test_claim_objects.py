@@ -366,3 +366,18 @@ def test_changed_objects_are_read_or_have_a_problem(seed: int) -> None:
         for _ in range(20):
             body = {**mutated(rng, copy.deepcopy(whole)), "metadata": META}
             decode(raw(body))  # raises nothing
+
+
+def test_a_node_selector_of_too_many_lines_is_a_problem() -> None:
+    """The devices are held all the same."""
+    lines = [{"key": f"k{number}", "operator": "Exists"} for number in range(1025)]
+    body = copy.deepcopy(CLAIM)
+    selector = {"nodeSelectorTerms": [{"matchExpressions": lines}]}
+    body["status"]["allocation"]["nodeSelector"] = selector
+    claim = decode_claim(json.dumps(body).encode())
+    assert "more than 1024 lines" in claim.problem
+    assert claim.allocation is not None
+    assert claim.allocation.devices
+
+    del lines[-1]
+    assert not decode_claim(json.dumps(body).encode()).problem

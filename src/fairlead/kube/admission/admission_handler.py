@@ -15,11 +15,12 @@ from fairlead.kube.admission.review import BadReview, Review
 from fairlead.kube.admission.validation import problem_with
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.reply import UNREADABLE
+from fairlead.kube.nesting import of_any_depth
 from fairlead.model.data_sets import DATA, read_data
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import Isolation
-from fairlead.model.pods import Pod
 from fairlead.model.lazy_dataclass import dataclass
+from fairlead.model.pods import Pod
 from fairlead.model.start_times import missed
 
 
@@ -77,11 +78,16 @@ class AdmissionHandler:
         self, asked: Review, answer: Callable[[Review, Pod], AdmissionAnswer] | None
     ) -> AdmissionAnswer:
         """`answer` is None for objects that are not checked."""
-        try:
-            pod = self._ours(asked.object) if answer else None
+
+        def answered(raw: bytes) -> AdmissionAnswer:
+            pod = self._ours(raw) if answer else None
             if pod is None or answer is None:
                 return AdmissionAnswer(review.allow(asked), "untouched")
-            return answer(asked, pod)
+            return answer(replace(asked, object=raw), pod)
+
+        try:
+            # The server may pass over a webhook that cannot read the object.
+            return of_any_depth(answered)(asked.object)
         except TooMuch as error:
             return AdmissionAnswer(review.refuse(asked, str(error)), "refused")
         except (*UNREADABLE, FairleadError) as error:

@@ -7,9 +7,10 @@ import msgspec
 from msgspec import Raw
 
 from fairlead.kube.http.reply import UNREADABLE
+from fairlead.kube.nesting import of_any_depth
 from fairlead.model.errors import FairleadError
-
 from fairlead.model.lazy_dataclass import dataclass
+
 VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 _SHOWN_CHARS = 120
 
@@ -68,7 +69,7 @@ class _Answer(msgspec.Struct, rename="camel"):
     kind: str = KIND
 
 
-_questions = msgspec.json.Decoder(_Question)
+_read_question = of_any_depth(msgspec.json.Decoder(_Question).decode)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -89,7 +90,7 @@ class Review:
 def read_review(body: bytes) -> Review:
     """Raises BadReview with one sentence for the administrator who configured the sender."""
     try:
-        asked = _questions.decode(body)
+        asked = _read_question(body)
     except UNREADABLE as error:
         raise BadReview(
             f"the body is not an AdmissionReview: {str(error)[:_SHOWN_CHARS]}"

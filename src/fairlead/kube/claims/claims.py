@@ -55,6 +55,10 @@ _statuses = msgspec.json.Decoder(ClaimStatusWire | None)
 _held = msgspec.json.Decoder(HeldStatusWire | None)
 
 
+#: Of the node selector of an allocation: it is compared with all nodes in one turn.
+_MOST_LINES = 1024
+
+
 def decode_claim(raw: bytes | Raw) -> ResourceClaim:
     """One that makes no sense has a `problem`: no pod that uses it is placed."""
     wire = read_claim_object(raw)
@@ -160,9 +164,13 @@ def _given(
     if status.allocation is None:
         return None, reports, ""
     try:
-        return allocation_of(status.allocation), reports, ""
+        allocation = allocation_of(status.allocation)
     except (FairleadError, *UNREADABLE) as error:
         return None, reports, unreadable("allocation of the claim", error)
+    if sum(term.lines for term in allocation.node_terms or ()) > _MOST_LINES:
+        text = f"the node selector of the allocation has more than {_MOST_LINES} lines"
+        return None, reports, text
+    return allocation, reports, ""
 
 
 def _named_devices(raw: Raw) -> Allocation | None:

@@ -15,10 +15,12 @@ from fairlead.kube.claims.wire import (
     OpaqueWire,
     SelectorWire,
 )
+from fairlead.kube.nesting import TOO_DEEP
 from fairlead.kube.requests import NodeSelectorWire, read_terms
 from fairlead.model import quantities
 from fairlead.model.claims import SCHEDULING
 from fairlead.model.devices import DeviceTaint, DeviceToleration, Exact, OpaqueConfig
+from fairlead.model.errors import FairleadError
 from fairlead.model.pods import NodeTerm
 
 _LONGEST_PROBLEM = 300
@@ -85,4 +87,8 @@ def selectors_of(found: list[SelectorWire] | None) -> tuple[str | None, ...]:
 def config_of(wire: ConfigWire) -> OpaqueConfig:
     opaque = wire.opaque or OpaqueWire()
     parameters = bytes(opaque.parameters).decode()
+    if TOO_DEEP in parameters:
+        raise FairleadError(
+            f"its parameters for {opaque.driver} are nested too deeply; shorten them"
+        )
     return OpaqueConfig(opaque.driver, parameters, tuple(wire.requests or ()))
