@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -199,3 +200,23 @@ def test_an_extender_that_fails_again_and_again_is_left_out_for_a_while() -> Non
     assert not record.is_resting("y")
     record.succeeded("x")
     assert not record.is_resting("x")
+
+
+@pytest.mark.parametrize(
+    ("url", "https", "verifies"),
+    [
+        ("https://extender", False, True),
+        ("https://extender", True, False),
+        ("http://extender", False, None),
+    ],
+)
+async def test_the_certificate_of_an_extender_is_checked_by_what_the_system_trusts(
+    url: str, https: bool, verifies: bool | None
+) -> None:
+    """aiohttp itself trusts no authority here; see `apps.quick_start`."""
+    client = ExtenderClient(ExtenderPlan(ExtenderTerms(url), "filter", https=https))
+    try:
+        used = client._open().connector._ssl  # type: ignore[union-attr]
+        assert used.verify_mode == ssl.CERT_REQUIRED if verifies else used is (verifies is None)
+    finally:
+        await client.close()

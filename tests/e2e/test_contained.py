@@ -5,6 +5,9 @@ import asyncio
 import pytest
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.http.client import Client
+from fairlead.sim.controlplane.client import MERGE_PATCH
 from fairleads import Pods
 from test_faults import audit, scheduling, until
 
@@ -55,3 +58,35 @@ async def test_pods_that_break_the_ledger_cost_nobody_else_anything(
         assert value(scheduler, "fairlead_internal_errors_total", doing="deciding") == 2
         assert value(scheduler, "fairlead_engine_rebuilds_total") <= 5
         await asyncio.to_thread(audit, pods)
+
+
+async def test_a_pod_nested_as_deeply_as_the_api_server_takes_it_stops_nobody(
+    control_plane, create_nodes, pods
+) -> None:
+    """A user may write any managed fields into a pod of theirs; what reads pods skips them."""
+    create_nodes(["c1", "c2"], allocatable={"nvidia.com/gpu": "8"})
+    await asyncio.to_thread(pods.create, "deep", 8, nodeName="c1")
+    deep = b'{"f:a":' * 9000 + b"{}" + b"}" * 9000
+    fields = b'{"manager":"m","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z",'
+    fields += b'"fieldsType":"FieldsV1","fieldsV1":' + deep + b"}"
+    client = Client(load_access(str(control_plane.kubeconfig_for())))
+
+    async def patch(managed_fields: bytes) -> None:
+        body = b'{"metadata":{"managedFields":[' + managed_fields + b"]}}"
+        path = f"{pods.path}/deep"
+        reply = await client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+        assert reply.status == 200, reply.message
+
+    try:
+        async with scheduling(control_plane):
+            await asyncio.to_thread(pods.create, "before", 1)
+            await until(lambda: pods.node("before"))
+            await patch(fields)
+            await asyncio.to_thread(pods.create, "after", 1)
+            await until(lambda: pods.node("after") == "c2")
+        async with scheduling(control_plane):  # lists it
+            await asyncio.to_thread(pods.create, "later", 1)
+            await until(lambda: pods.node("later") == "c2")
+    finally:
+        await patch(b"{}")
+        await client.close()

@@ -15,6 +15,7 @@ from fairlead.apps.run.options import SchedulerOptions
 from fairlead.apps.run.scheduler import Scheduler
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
+from fairlead.kube.leadership.election import Terms
 from fairlead.sim.controlplane import served
 from fairlead.telemetry.metrics import Metrics
 from fairleads import PATIENCE_S, Pods, eventually, fairlead
@@ -28,6 +29,7 @@ from faultproxy import (
     hold_reply,
     insert,
     lose_reply,
+    never_answer,
 )
 from test_oracle import _forbid_binds
 
@@ -37,6 +39,9 @@ GPUS = 8
 @pytest.fixture
 def pods(control_plane, namespace) -> Pods:
     return Pods(control_plane, namespace)
+
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 
 def audit(pods: Pods) -> Counter[str]:
@@ -108,12 +113,12 @@ def test_a_pod_that_is_denied_every_bind_starves_nobody(new_control_plane) -> No
 
 @contextlib.asynccontextmanager
 async def scheduling(
-    control_plane, on_event=lambda _: None, **options
+    control_plane, on_event=lambda _: None, max_connections=128, **options
 ) -> AsyncIterator[tuple[FaultProxy, Scheduler]]:
     """A scheduler in this process that reaches the real API server through a fault proxy."""
     access = load_access(str(control_plane.kubeconfig_for()))
     async with FaultProxy(access) as proxy:
-        client = Client(proxy.access)
+        client = Client(proxy.access, max_connections=max_connections)
         scheduler = Scheduler(
             client,
             {SCHEDULER: built_in(SCHEDULER)},
@@ -180,6 +185,22 @@ async def test_a_backlog_is_drained_exactly_in_spite_of(
         await asyncio.to_thread(pods.delete, first)
         await until(lambda: bound(pods) == 24)
         assert len(scheduler.engine.cluster.holdings) == 24
+
+
+async def test_binds_that_are_never_answered_do_not_cost_the_lease(
+    control_plane, create_nodes, pods
+) -> None:
+    """They have all connections that there are, except those that the lease is renewed on."""
+    create_nodes(["n1", "n2"], allocatable={"nvidia.com/gpu": "8"})
+    terms = Terms(name=f"of-{pods.namespace}", lease_s=4.0, renew_s=3.0, retry_s=0.5)
+    async with scheduling(control_plane, max_connections=4, terms=terms) as (proxy, scheduler):
+        await until(lambda: not scheduler.standby)
+        proxy.on_request(never_answer, times=None, path="/binding")
+        for number in range(8):
+            await asyncio.to_thread(pods.create, f"p-{number}", 1)
+        await until(lambda: proxy.count("/binding") == 4)
+        renewed = proxy.count(f"PUT {LEASES}/{terms.name}")
+        await until(lambda: proxy.count(f"PUT {LEASES}/{terms.name}") > renewed + 10)
 
 
 async def test_an_event_that_the_watch_lost_is_found_by_comparing(

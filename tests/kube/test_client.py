@@ -17,6 +17,7 @@ from fairlead.kube.access.tls import ClientKeyPair, Pem, client_context
 from fairlead.kube.errors import KubeconfigError, ReplyLost, Stalled, Unreachable
 from fairlead.kube.http import client as client_module
 from fairlead.kube.http.client import Client
+from fairlead.kube.http.sessions import Sessions
 from fairlead.sim.controlplane.certificates import Authority, KeyPair
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -380,15 +381,6 @@ async def test_a_silent_watch_is_stalled() -> None:
             await stream.lines()
 
 
-async def test_bytes_without_a_line_keep_a_watch_alive() -> None:
-    pieces = [piece for _ in range(10) for piece in (b"x", BRIEF_S / 5)]
-    async with (
-        talking(streaming(*pieces, b"\n")) as client,
-        client.watch("/x", {}, idle_timeout_s=BRIEF_S) as stream,
-    ):
-        assert [each async for each in stream] == [b"x" * 10]
-
-
 async def test_a_refused_watch_says_why() -> None:
     async def refuse(request: web.Request) -> web.Response:
         body = {"kind": "Status", "message": "too many"}
@@ -695,3 +687,15 @@ async def test_a_proxy_is_used() -> None:
         assert (await client.request("GET", "/api")).body == b"by proxy"
         await client.close()
     assert seen == ["http://cluster.example/api"]
+
+
+async def test_a_proxy_with_tls_is_checked_by_what_the_system_trusts() -> None:
+    """aiohttp itself trusts no authority in a program that serves; see `apps.quick_start`."""
+    access = Access("http://cluster", None, Static({}), proxy="https://proxy")
+    sessions = Sessions(access, {}, 1)
+    try:
+        used = sessions._new_requests_session()
+        assert used.connector._ssl.verify_mode == ssl.CERT_REQUIRED  # type: ignore[union-attr]
+        await used.close()
+    finally:
+        await sessions.close()

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import json
 import random
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +63,9 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
 
 
+Act = Watch | Answer | Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
 def a_page(version: str, *items: dict[str, Any], rest: str = "") -> Answer:
     return Answer(body={"metadata": {"resourceVersion": version, "continue": rest}, "items": items})
 
@@ -70,13 +73,15 @@ def a_page(version: str, *items: dict[str, Any], rest: str = "") -> Answer:
 class Script:
     """Plays one act for each request; the last stays for all that follow."""
 
-    def __init__(self, *acts: Watch | Answer) -> None:
+    def __init__(self, *acts: Act) -> None:
         self.acts = list(acts)
         self.queries: list[dict[str, str]] = []
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.queries.append(dict(request.query))
         act = self.acts.pop(0) if len(self.acts) > 1 else self.acts[0]
+        if callable(act):
+            return await act(request)
         if isinstance(act, Answer):
             return web.json_response(act.body, status=act.status, headers=act.headers)
         response = web.StreamResponse()
@@ -121,7 +126,7 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def playing(*acts: Watch | Answer, **options: Any) -> AsyncIterator[World]:
+async def playing(*acts: Act, **options: Any) -> AsyncIterator[World]:
     script = Script(*acts)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", script.handle)

@@ -5,7 +5,7 @@ FairleadError
 └── ApiError           a request came to no end; a refusal is no error but a `Reply`
     ├── Unreachable    certainly not processed: it may be sent again
     └── ReplyLost      sent, no complete reply: find out by a GET before sending it again
-        └── Stalled    the connection stayed open but silent past its deadline
+        └── Stalled    the connection stayed open, and no event came in time
 """
 
 from fairlead.model.errors import FairleadError
@@ -30,4 +30,4 @@ class ReplyLost(ApiError):
 
 
 class Stalled(ReplyLost):
-    """A watch stayed open without a byte, not even a bookmark, for longer than its deadline."""
+    """A watch stayed open without an event, not even a bookmark, for longer than its deadline."""

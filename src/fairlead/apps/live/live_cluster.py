@@ -38,6 +38,8 @@ from fairlead.kube.gangs.discovery import served_versions
 from fairlead.kube.gangs.registry import ALL, GangDialects, decode_object
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.paths import in_namespace
+from fairlead.kube.mirror.listing import pages
+from fairlead.kube.mirror.wire import StatusError
 from fairlead.kube.pod_selectors import KINDS, decoder_of
 from fairlead.kube.queues.registry import ALL_QUEUES, QueueDialects, decode_queue
 from fairlead.kube.queues.yunikorn import YunikornQueues
@@ -50,7 +52,6 @@ from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Pod
 
 T = TypeVar("T")
-_PAGE = "500"
 
 
 class NotListed(FairleadError):
@@ -59,15 +60,6 @@ class NotListed(FairleadError):
 
 class Forbidden(NotListed):
     """The user may not list it."""
-
-
-class _ListMeta(msgspec.Struct):
-    next_page: str = msgspec.field(default="", name="continue")
-
-
-class _List(msgspec.Struct):
-    items: list[msgspec.Raw] = msgspec.field(default_factory=list)
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
 
 
 class _ObjectMeta(msgspec.Struct):
@@ -79,7 +71,6 @@ class _Object(msgspec.Struct):
 
 
 _created = msgspec.json.Decoder(_Object)
-_lists = msgspec.json.Decoder(_List)
 
 
 async def ask_behaviour(client: Client) -> Behaviour:
@@ -224,15 +215,10 @@ async def list_objects(
     params: dict[str, str] | None = None,
 ) -> AsyncIterator[T]:
     """All objects at the path, page by page. Raises NotListed."""
-    page = {"limit": _PAGE, **(params or {})}
-    while True:
-        reply = await client.request("GET", path, params=page)
-        if reply.status != 200:
-            refused = Forbidden if reply.status == 403 else NotListed
-            raise refused(f"the API server refused to list {path}: {reply.message}")
-        found = _lists.decode(reply.body)
-        for item in found.items:
-            yield decode(item)
-        if not found.metadata.next_page:
-            return
-        page["continue"] = found.metadata.next_page
+    try:
+        async for page in pages(client, path, params or {}):
+            for item in page.items or ():
+                yield decode(item)
+    except StatusError as refusal:
+        refused = Forbidden if refusal.code == 403 else NotListed
+        raise refused(f"the API server refused to list {path}: {refusal.message}") from refusal

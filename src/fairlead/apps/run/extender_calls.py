@@ -13,7 +13,7 @@ from fairlead.apps.run.extender_client import Asked, ExtenderClient, ExtenderFau
 from fairlead.apps.run.extender_objects import ExtenderObjects
 from fairlead.engine.events import Event, ExtendersAnswered
 from fairlead.engine.instructions import AskExtenders
-from fairlead.kube.http.transport import Transport
+from fairlead.kube.http.client import Client
 from fairlead.model.http_extenders import POINTS, ExtenderAnswer
 from fairlead.telemetry.metrics import Metrics
 
@@ -31,12 +31,12 @@ class ExtenderCalls:
     def __init__(
         self,
         plans: Sequence[ExtenderPlan],
-        transport: Transport,
+        client: Client,
         feed: Callable[[Event], None],
         metrics: Metrics,
     ) -> None:
         self._clients = [ExtenderClient(plan) for plan in plans]
-        self._objects = ExtenderObjects(transport)
+        self._objects = ExtenderObjects(client)
         self._feed = feed
         self._tasks: set[asyncio.Task[None]] = set()
         self._calls: dict[tuple[str, ...], float] = {}

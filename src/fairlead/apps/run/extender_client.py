@@ -189,7 +189,8 @@ def _tls(plan: ExtenderPlan) -> ssl.SSLContext | bool:
     """With `enableHTTPS` and without a CA, the certificate is not checked, as in kube-scheduler."""
     tls = plan.tls
     if tls is None:
-        return not plan.https
+        by_url = plan.terms.name.startswith("https:")
+        return ssl.create_default_context() if by_url and not plan.https else not plan.https
     context = ssl.create_default_context(cafile=tls.ca_file or None)
     if tls.insecure or (plan.https and not tls.ca_file):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -8,9 +8,11 @@ import msgspec
 
 from fairlead.apps.run.extender_client import ExtenderFault
 from fairlead.kube.errors import ApiError
+from fairlead.kube.http.client import Client
 from fairlead.kube.http.paths import pod_path
 from fairlead.kube.http.reply import Reply
-from fairlead.kube.http.transport import Transport
+from fairlead.kube.mirror.listing import pages
+from fairlead.kube.mirror.wire import StatusError
 from fairlead.model.pods import Pod
 
 #: Node objects are read again after this.
@@ -28,22 +30,12 @@ class _Named(msgspec.Struct):
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
 
 
-class _ListMeta(msgspec.Struct):
-    continues: str = msgspec.field(default="", name="continue")
-
-
-class _Listed(msgspec.Struct):
-    items: list[msgspec.Raw] = []
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-
-
 _named = msgspec.json.Decoder(_Named)
-_listed = msgspec.json.Decoder(_Listed)
 
 
 class ExtenderObjects:
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._nodes: dict[str, bytes] = {}
         self._read_s = -_AGE_S
         self._reading = asyncio.Lock()
@@ -67,17 +59,17 @@ class ExtenderObjects:
     async def _list(self) -> dict[str, bytes]:
         """In pages, so that reading them does not delay other pods."""
         found: dict[str, bytes] = {}
-        params = {"limit": str(_PAGE)}
-        while True:
-            page = _listed.decode((await self._get(_NODES, params)).body)
-            found |= {_named.decode(raw).metadata.name: bytes(raw) for raw in page.items}
-            if not page.metadata.continues:
-                return found
-            params["continue"] = page.metadata.continues
-
-    async def _get(self, path: str, params: Mapping[str, str] | None = None) -> Reply:
         try:
-            reply = await self._transport.request("GET", path, params=params)
+            async for page in pages(self._client, _NODES, {}, page_size=_PAGE):
+                named = ((_named.decode(raw).metadata.name, raw) for raw in page.items or ())
+                found |= {name: bytes(raw) for name, raw in named}
+        except (ApiError, StatusError) as error:
+            raise ExtenderFault(f"GET {_NODES}: {error}") from None
+        return found
+
+    async def _get(self, path: str) -> Reply:
+        try:
+            reply = await self._client.request("GET", path)
         except ApiError as error:
             raise ExtenderFault(f"GET {path}: {error}") from None
         if reply.status != 200:

@@ -26,6 +26,8 @@ from fairlead.telemetry.metrics import Metrics
 log = structlog.get_logger(__name__)
 
 EVERY_S = 60.0
+# One kind whose list is slow must not hold up the check of all others.
+_LONGEST_S = 120.0
 # Nodes that are added up in one go: two milliseconds.
 _NODES = 32
 # How many of them are logged.
@@ -77,9 +79,11 @@ class Verification:
     async def _compare(self, reflector: Reflector[Any]) -> bool:
         """Whether our copy was seen to agree with the list."""
         try:
-            wrong = await reflector.verify()
-        except (ApiError, StatusError) as error:
-            log.warning("cache check failed; retrying", path=reflector.path, error=str(error))
+            async with asyncio.timeout(_LONGEST_S):
+                wrong = await reflector.verify()
+        except (ApiError, StatusError, TimeoutError) as error:
+            said = str(error) or f"nothing within {_LONGEST_S:g} s"
+            log.warning("cache check failed; retrying", path=reflector.path, error=said)
             return False
         if wrong:
             self._mismatches.labels("objects").inc(len(wrong))

@@ -16,18 +16,22 @@ from urllib.parse import urlencode
 from yarl import URL
 
 from fairlead.kube.access.kubeconfig import Access
-from fairlead.kube.errors import KubeconfigError, Unreachable
+from fairlead.kube.errors import KubeconfigError, Stalled, Unreachable
 from fairlead.kube.http.connections import CLOSED, Connections, Endpoint, encode_request
 from fairlead.kube.http.reply import Reply
 
 if TYPE_CHECKING:
+    from aiohttp import ClientResponse
+
     from fairlead.kube.http.sessions import Sessions
     from fairlead.kube.http.watch import WatchStream
 
 __all__ = ["Client", "Reply"]
 
-#: Bookmarks come about once a minute, so this much silence means a dead connection.
+#: Bookmarks come about once a minute: without an event for so long, nothing more comes.
 IDLE_TIMEOUT_S = 150.0
+#: For the headers of a watch, and the words of a refusal. They come at once, or after a queue.
+_WATCH_OPENS_S = 60.0
 #: A page of 500 objects of 100 KiB each would still fit.
 LONGEST_BODY = 64 * 2**20
 #: Longer than any request lives: by then a retired session has nothing under way.
@@ -41,11 +45,11 @@ class Client:
         self, access: Access, *, user_agent: str = "fairlead", max_connections: int = 128
     ) -> None:
         self.access = access
-        self._root = URL(access.server, encoded=True)
-        self._prefix = self._root.raw_path.rstrip("/")
+        root = URL(access.server, encoded=True)
+        self._prefix = root.raw_path.rstrip("/")
         #: Headers of every request.
         self._common = {
-            "Host": self._root.raw_authority,
+            "Host": root.raw_authority,
             "Accept": "application/json",
             # Packing a reply costs the server, and unpacking it us, more than sending it.
             "Accept-Encoding": "identity",
@@ -58,6 +62,17 @@ class Client:
             self._direct = Connections(Endpoint.of(access), max_connections)
         self._opened: Sessions | None = None
         self._retired_at = float("-inf")
+        self._apart: list[Client] = []
+
+    def apart(self, max_connections: int = 2) -> "Client":
+        """The same user on other connections, for what must not wait behind all else.
+
+        It is closed with this client.
+        """
+        agent = self._common["User-Agent"]
+        other = Client(self.access, user_agent=agent, max_connections=max_connections)
+        self._apart.append(other)
+        return other
 
     @property
     def _sessions(self) -> "Sessions":
@@ -88,7 +103,7 @@ class Client:
         followed, and nothing but a 401 is ever sent twice: log in again, then one more try.
         `before_send`: see `Transport`.
         """
-        url = self._url(path, params)
+        target = f"{path}?{urlencode(params)}" if params else path
         extra: dict[str, str] = {}
         if body is not None:
             extra["Content-Type"] = content_type
@@ -97,7 +112,7 @@ class Client:
         send = partial(
             self._send,
             method,
-            url,
+            target,
             body,
             extra,
             timeout_s=timeout_s,
@@ -116,24 +131,27 @@ class Client:
     ) -> AsyncIterator["WatchStream"]:
         """An open watch, or its refusal: look at `.status`. Reading it may raise ReplyLost.
 
-        Without a byte for `idle_timeout_s` it raises Stalled. Raises Unreachable and ReplyLost
-        like `request` while it is being opened.
+        Without a whole line for `idle_timeout_s` it raises Stalled, whatever bytes come. Raises
+        Unreachable and ReplyLost like `request` while it is being opened.
         """
         from fairlead.kube.http.watch import WatchStream, hang_up
 
-        url = self._url(path, params)
-        response = await self._sessions.open_watch(url, await self._login(), idle_timeout_s)
+        url = self._url(f"{path}?{urlencode(params)}")
+        opens_s = min(idle_timeout_s, _WATCH_OPENS_S)
+        response = await self._open_watch(url, opens_s)
         try:
             if response.status == 401:
                 hang_up(response)
                 await self._log_in_again()
-                response = await self._sessions.open_watch(url, await self._login(), idle_timeout_s)
-            yield await WatchStream.of(response)
+                response = await self._open_watch(url, opens_s)
+            yield await WatchStream.of(response, idle_timeout_s, opens_s)
         finally:
             hang_up(response)
 
     async def close(self) -> None:
         """End every connection; what is under way gets ReplyLost. May be repeated."""
+        for other in self._apart:
+            await other.close()
         self._closed = True
         if self._direct is not None:
             self._direct.close()
@@ -145,7 +163,7 @@ class Client:
     async def _send(
         self,
         method: str,
-        url: URL,
+        target: str,
         body: bytes | None,
         extra: dict[str, str],
         *,
@@ -155,19 +173,27 @@ class Client:
     ) -> Reply:
         headers = await self._login() | extra
         if self._direct is not None:
-            request = encode_request(method, url.raw_path_qs, self._common | headers, body)
+            request = encode_request(method, self._prefix + target, self._common | headers, body)
             return await self._direct.exchange(
                 request, timeout_s=timeout_s, longest=max_body, before_send=before_send
             )
         return await self._sessions.send(
             method,
-            url,
+            self._url(target),
             body,
             headers,
             timeout_s=timeout_s,
             max_body=max_body,
             before_send=before_send,
         )
+
+    async def _open_watch(self, url: URL, within_s: float) -> "ClientResponse":
+        headers = await self._login()
+        try:
+            async with asyncio.timeout(within_s):
+                return await self._sessions.open_watch(url, headers)
+        except TimeoutError:
+            raise Stalled(f"the watch was not open within {within_s:g} s") from None
 
     async def _login(self) -> dict[str, str]:
         if self._closed:
@@ -199,8 +225,5 @@ class Client:
             return
         await self._sessions.retire()
 
-    def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
-        if not params:
-            # Twice as fast as parsing the whole URL, on the path of every bind.
-            return self._root.with_path(self._prefix + path, encoded=True)
-        return URL(f"{self.access.server}{path}?{urlencode(params)}", encoded=True)
+    def _url(self, target: str) -> URL:
+        return URL(f"{self.access.server}{target}", encoded=True)

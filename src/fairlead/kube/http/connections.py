@@ -9,7 +9,7 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from fairlead.base.http_connection import HttpConnection
@@ -52,12 +52,21 @@ def encode_request(
     method: str, target: str, headers: Mapping[str, str], body: bytes | None
 ) -> bytes:
     """The whole request as bytes, to go out in one piece."""
-    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {text}" for name, text in headers.items())]
-    if body is not None:
-        lines.append(f"Content-Length: {len(body)}")
-    if any("\r" in line or "\n" in line for line in lines) or " " in target:
-        raise ValueError(f"{target!r} and its headers must not hold spaces or line breaks")
-    return "\r\n".join((*lines, "", "")).encode("latin-1") + (body or b"")
+    if " " in target or "\r" in target or "\n" in target:
+        raise ValueError(f"{target!r} must not hold spaces or line breaks")
+    head = f"{method} {target} HTTP/1.1\r\n{_header_lines(tuple(headers.items()))}"
+    if body is None:
+        return f"{head}\r\n".encode("latin-1")
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode("latin-1") + body
+
+
+@lru_cache(maxsize=64)
+def _header_lines(headers: tuple[tuple[str, str], ...]) -> str:
+    """They are the same for most requests."""
+    lines = [f"{name}: {text}" for name, text in headers]
+    if any("\r" in line or "\n" in line for line in lines):
+        raise ValueError("headers must not hold line breaks")
+    return "".join(f"{line}\r\n" for line in lines)
 
 
 class Connection(HttpConnection[Reply]):
@@ -72,6 +81,9 @@ class Connection(HttpConnection[Reply]):
         self.longest = 0
         self._raw = 0
         self.idle_since_s = 0.0
+        #: When it is given up unless the reply has come, on the clock of the loop.
+        self.deadline_s = 0.0
+        self.timeout_s = 0.0
 
     def lost(self, reason: str) -> Exception:
         return ReplyLost(f"no complete reply came: {reason}")
@@ -120,6 +132,9 @@ class Connections:
         #: Busy, idle and retired ones.
         self._open: set[Connection] = set()
         self._retired: set[Connection] = set()
+        #: Those that await a reply, and when it is next looked for overdue ones.
+        self._busy: set[Connection] = set()
+        self._timer: asyncio.TimerHandle | None = None
         #: Those who wait for a connection, the first comer first.
         self._waiting: deque[asyncio.Future[Connection]] = deque()
         self._opener: asyncio.Task[None] | None = None
@@ -154,6 +169,8 @@ class Connections:
     def close(self) -> None:
         """What is under way gets ReplyLost, what waits gets Unreachable."""
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         if self._opener is not None:
             self._opener.cancel()
         for connection in list(self._open):
@@ -172,17 +189,37 @@ class Connections:
         self, connection: Connection, request: bytes, timeout_s: float, longest: int
     ) -> Reply:
         loop = asyncio.get_running_loop()
-        connection.longest = longest
+        connection.longest, connection.timeout_s = longest, timeout_s
+        connection.deadline_s = loop.time() + timeout_s
         reply = connection.send(request)
-        timer = loop.call_later(timeout_s, connection.abort, f"nothing within {timeout_s:g} s")
+        self._busy.add(connection)
+        self._look_at(connection.deadline_s)
         try:
             return await reply
         except asyncio.CancelledError:
             connection.abort("the request was cancelled")
             raise
         finally:
-            timer.cancel()
+            self._busy.discard(connection)
             self._put_back(connection, loop.time())
+
+    # -- deadlines: one timer for all, as nearly every reply comes long before its own -----------
+
+    def _look_at(self, when_s: float) -> None:
+        """Looks for overdue replies at that time, or before."""
+        if self._timer is None or when_s < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_at(when_s, self._end_overdue)
+
+    def _end_overdue(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        for connection in [each for each in self._busy if each.deadline_s <= now]:
+            self._busy.discard(connection)
+            connection.abort(f"nothing within {connection.timeout_s:g} s")
+        if self._busy and not self._closed:
+            self._look_at(min(each.deadline_s for each in self._busy))
 
     def _take_idle(self) -> Connection | None:
         now = asyncio.get_running_loop().time()

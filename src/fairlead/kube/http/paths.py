@@ -3,7 +3,10 @@
 Names are taken from objects that others wrote, so each becomes exactly one segment of a path.
 """
 
+import re
 from urllib.parse import quote
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.~-]+")
 
 
 def segment(name: str) -> str:
@@ -14,7 +17,7 @@ def segment(name: str) -> str:
     """
     if name in ("", ".", ".."):
         raise ValueError(f"{name!r} cannot be the name of an object")
-    return quote(name, safe="")
+    return name if _PLAIN.fullmatch(name) else quote(name, safe="")
 
 
 def named(folder: str, name: str) -> str:

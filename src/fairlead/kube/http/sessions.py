@@ -3,6 +3,7 @@
 It takes a tenth of a second to load, and a command that only reads lists needs none of it.
 """
 
+import ssl
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -16,7 +17,7 @@ from fairlead.kube.http.reply import Reply, parse_retry_after
 
 #: kube-apiserver closes idle connections after 90 s; we go first, so as not to meet a closing one.
 _KEEP_ALIVE_S = 60.0
-_WATCH_CONNECT_S = 15.0
+_WATCH_TIMEOUT = aiohttp.ClientTimeout(connect=15.0)
 _WATCH_BUFFER = 256 * 2**10
 
 
@@ -65,13 +66,15 @@ class Sessions:
         except (aiohttp.ClientError, OSError) as error:
             raise self._translated(error) from error
 
-    async def open_watch(
-        self, url: URL, headers: dict[str, str], idle_timeout_s: float
-    ) -> aiohttp.ClientResponse:
-        timeout = aiohttp.ClientTimeout(connect=_WATCH_CONNECT_S, sock_read=idle_timeout_s)
+    async def open_watch(self, url: URL, headers: dict[str, str]) -> aiohttp.ClientResponse:
+        """The reply as far as its headers. How long it may take after that is the reader's."""
         try:
             return await self._watches.get(
-                url, headers=headers, timeout=timeout, read_bufsize=_WATCH_BUFFER, **self._options
+                url,
+                headers=headers,
+                timeout=_WATCH_TIMEOUT,
+                read_bufsize=_WATCH_BUFFER,
+                **self._options,
             )
         except (aiohttp.ClientError, OSError) as error:
             raise self._translated(error) from error
@@ -93,6 +96,8 @@ class Sessions:
 
     def _new_session(self, **connector: Any) -> aiohttp.ClientSession:
         tls = self._access.ssl_context
+        if tls is None and self._access.proxy:  # which may itself be reached by TLS
+            tls = ssl.create_default_context()
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=True if tls is None else tls, **connector),
             cookie_jar=aiohttp.DummyCookieJar(),

@@ -1,6 +1,8 @@
 """A watch as lines: bytes from the wire in, whole JSON lines out."""
 
+import asyncio
 from collections.abc import AsyncIterator, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
@@ -54,28 +56,51 @@ class LineSplitter:
 class WatchStream:
     """An open watch, or the server's refusal to open one: look at `status` first."""
 
-    def __init__(self, response: aiohttp.ClientResponse, message: str) -> None:
+    def __init__(
+        self, response: aiohttp.ClientResponse, message: str, idle_timeout_s: float
+    ) -> None:
         self.status = response.status
         self.retry_after_s = parse_retry_after(response.headers.get("Retry-After"))
         #: Why it was refused, in the server's words; empty for an open watch.
         self.message = message
         self._response = response
         self._splitter = LineSplitter()
+        self._idle_timeout_s = idle_timeout_s
+        #: When the next whole line must be here; None until a reader waits for it.
+        self._due_s: float | None = None
 
     @classmethod
-    async def of(cls, response: aiohttp.ClientResponse) -> "WatchStream":
+    async def of(
+        cls, response: aiohttp.ClientResponse, idle_timeout_s: float, refused_within_s: float
+    ) -> "WatchStream":
         if response.status == 200:
-            return cls(response, "")
-        body = await guarded(response.content.read(_LONGEST_REFUSAL))
-        return cls(response, message_of(response.status, body))
+            return cls(response, "", idle_timeout_s)
+        body = b""
+        with suppress(TimeoutError):  # the status alone says most
+            async with asyncio.timeout(refused_within_s):
+                body = await guarded(response.content.read(_LONGEST_REFUSAL))
+        return cls(response, message_of(response.status, body), idle_timeout_s)
 
     async def lines(self) -> list[bytes] | None:
         """The lines completed by the next bytes to arrive, maybe none; None when the watch ended.
 
-        Raises ReplyLost if the connection broke, Stalled if it fell silent.
+        Raises ReplyLost if the connection broke, Stalled if no line came for too long. Bytes do not
+        count: a line may be sent byte by byte, and an empty one is no event. The time is ours, not
+        the transport's: its own stops while it does not read.
         """
-        piece = await guarded(self._response.content.readany())
-        return self._splitter.feed(piece) if piece else None
+        if self._due_s is None:
+            self._due_s = asyncio.get_running_loop().time() + self._idle_timeout_s
+        try:
+            async with asyncio.timeout_at(self._due_s):
+                piece = await guarded(self._response.content.readany())
+        except TimeoutError:
+            raise Stalled(f"no event of the watch came for {self._idle_timeout_s:g} s") from None
+        if not piece:
+            return None
+        lines = self._splitter.feed(piece)
+        if lines:
+            self._due_s = None
+        return lines
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while (batch := await self.lines()) is not None:
@@ -102,8 +127,6 @@ async def guarded(reading: Coroutine[Any, Any, bytes]) -> bytes:
     """What was read, with the transport's errors as ours."""
     try:
         return await reading
-    except aiohttp.SocketTimeoutError as error:
-        raise Stalled("the watch was open but silent for too long") from error
     except (aiohttp.ClientError, OSError) as error:
         raise ReplyLost(f"the connection broke off: {describe(error)}") from error
 

@@ -10,12 +10,12 @@ from typing import NoReturn
 
 import structlog
 
+from fairlead.base.timestamps import micro_time
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.election import Election, Terms
 from fairlead.kube.leadership.epochs import EpochClient
 from fairlead.kube.leadership.lease import LeaseClient, LeaseObject
-from fairlead.kube.writes.event_objects import micro_time
 from fairlead.model.errors import FairleadError
 
 log = structlog.get_logger(__name__)

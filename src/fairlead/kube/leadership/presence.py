@@ -19,12 +19,12 @@ import msgspec
 import structlog
 
 from fairlead.base.names import is_subdomain
+from fairlead.base.timestamps import micro_time
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.election import LeaderRecord, Terms
 from fairlead.kube.leadership.lease import LeaseClient, LeaseObject, LeaseProblem
-from fairlead.kube.writes.event_objects import micro_time
 from fairlead.model.errors import FairleadError
 
 log = structlog.get_logger(__name__)

@@ -1,17 +1,29 @@
-"""Lists in pages: the fallback where a server does not stream its lists, and the cross-check."""
+"""Lists in pages: the fallback where a server does not stream its lists, and the cross-check.
 
+Every list comes to an end, whatever the server sends: its pages, bytes and seconds are limited.
+"""
+
+import asyncio
 from collections.abc import AsyncIterator, Mapping
+from typing import NoReturn
 
 from fairlead.kube.errors import ReplyLost
 from fairlead.kube.http.client import LONGEST_BODY, Client
-from fairlead.kube.http.reply import UNREADABLE
+from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.mirror.wire import ObjectIdentity, Page, StatusError, read_identity, read_page
 
 #: Metadata is all a cross-check needs; a server that cannot cut it out sends whole objects.
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _TIMEOUT_S = 60.0
-#: For the list in one piece, which is asked for only when pages expire faster than they come.
-_LONGEST_WHOLE = 2**30
+#: All pages together, the list in one piece, or a streamed list: far more than a large cluster has.
+LONGEST_LIST = 2**30
+LONGEST_LIST_S = 300.0
+#: Of 500 objects, or of one where a server has it so.
+_MOST_PAGES = 10_000
+
+
+class EndlessList(ReplyLost):
+    """Pages that do not end, or that are not parts of one list."""
 
 
 async def pages(
@@ -25,16 +37,19 @@ async def pages(
 ) -> AsyncIterator[Page]:
     """All objects as of one revision, not older than `since`; `""` asks for the newest.
 
-    Raises Refusal, also 410 when the rest of a list has expired: start over then, without what
-    came so far. `page_size` 0 asks for all in one piece, which cannot expire.
+    Raises StatusError, also 410 when the rest of a list has expired, and EndlessList: start over
+    then, without what came so far. `page_size` 0 asks for all in one piece, which cannot expire.
     """
     params = dict(selectors)
     if since:
         params |= {"resourceVersion": since, "resourceVersionMatch": "NotOlderThan"}
     if page_size:
         params["limit"] = str(page_size)
+    far = _Progress(path)
     while True:
-        page = await _page(client, path, params, accept, whole=not page_size)
+        reply = await _get(client, path, params, accept, whole=not page_size)
+        page = _read(path, reply)
+        far.note(page, len(reply.body))
         yield page
         if not page.metadata.continue_:
             return
@@ -64,23 +79,57 @@ async def identities(
 async def newest_version(client: Client, path: str, selectors: Mapping[str, str]) -> str:
     """The revision that the server is at, for the price of one object."""
     params = {**selectors, "limit": "1"}
-    page = await _page(client, path, params, _METADATA_ONLY, whole=False)
-    return page.metadata.resource_version
+    reply = await _get(client, path, params, _METADATA_ONLY, whole=False)
+    return _read(path, reply).metadata.resource_version
 
 
-async def _page(
+class _Progress:
+    """How far a list in pages has come. Raises EndlessList where it comes to no end."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._clock = asyncio.get_running_loop().time
+        self._until_s = self._clock() + LONGEST_LIST_S
+        self._bytes = 0
+        self._revision: str | None = None
+        self._tokens = set[str]()
+
+    def note(self, page: Page, length: int) -> None:
+        listed, count = page.metadata, len(self._tokens) + 1
+        self._bytes += length
+        if self._revision is None:
+            self._revision = listed.resource_version
+        if listed.resource_version != self._revision:
+            self._give_up(f"revision {listed.resource_version} follows {self._revision}")
+        if not listed.continue_:
+            return
+        if listed.continue_ in self._tokens:
+            self._give_up(f"page {count} names a page that came before as the next")
+        if count >= _MOST_PAGES or self._bytes > LONGEST_LIST or self._clock() > self._until_s:
+            self._give_up(f"there is no end after {count} pages with {self._bytes} bytes")
+        self._tokens.add(listed.continue_)
+
+    def _give_up(self, why: str) -> NoReturn:
+        raise EndlessList(f"the pages of {self._path} are no list: {why}")
+
+
+async def _get(
     client: Client, path: str, params: Mapping[str, str], accept: str | None, *, whole: bool
-) -> Page:
+) -> Reply:
     reply = await client.request(
         "GET",
         path,
         params=params,
         accept=accept,
         timeout_s=_TIMEOUT_S,
-        max_body=_LONGEST_WHOLE if whole else LONGEST_BODY,
+        max_body=LONGEST_LIST if whole else LONGEST_BODY,
     )
     if reply.status != 200:
         raise StatusError.of(reply)
+    return reply
+
+
+def _read(path: str, reply: Reply) -> Page:
     try:
         return read_page(reply.body)
     except UNREADABLE as error:

@@ -34,8 +34,10 @@ __all__ = ["Reflector", "Stats"]
 
 #: Streamed lists that may break off before we list in pages instead.
 _STREAM_TRIES = 3
-#: Lists whose later pages may expire before we ask for all in one piece.
+#: Lists whose pages may expire, or not end, before we ask for all in one piece.
 _PAGE_TRIES = 2
+#: Events of a burst that are told, or objects of a page that are read, before others have a turn.
+_BREATH = 64
 #: Refusals that say nothing about our position: wait and ask again.
 _PASSING = frozenset({401, 403, 404, 408, 429})
 _HINTS = {
@@ -93,7 +95,7 @@ class Reflector(Generic[T]):
         self._stream: WatchStream | None = None
         self._streams_lists = True
         self._broken_streams = 0
-        self._expired_pages = 0
+        self._broken_pages = 0
         self._followed_since: float | None = None
         self._in_doubt = False
         self._resync_reason = ""
@@ -229,7 +231,7 @@ class Reflector(Generic[T]):
         if code == 410 and not syncing:
             position.sync_from_here()
         elif code == 410 or refusal.too_new:
-            self._expired_pages += syncing
+            self._broken_pages += syncing
             position.sync_anew()
         elif code not in _PASSING and code < 500:
             position.sync_anew()
@@ -308,32 +310,44 @@ class Reflector(Generic[T]):
         self._followed_since = self._clock()
         self._note("", "")
         while lines is not None:
-            for line in lines:
+            for number, line in enumerate(lines, start=1):
                 self._feed.apply(line)
+                if number % _BREATH == 0:
+                    await asyncio.sleep(0)
             lines = await self._next_lines(stream)
 
     async def _next_lines(self, stream: "WatchStream") -> list[bytes] | None:
         lines = await stream.lines()
         if self._resync_reason:
             raise OutOfStep(self._resync_reason)
-        if lines is not None:
-            self.stats.last_event_at = self._clock()
         return lines
 
     # Syncs
 
     async def _list(self) -> None:
-        page_size = self._page_size if self._expired_pages < _PAGE_TRIES else 0
+        if self._broken_pages >= _PAGE_TRIES:
+            self._broken_pages = 0  # if that fails, too, pages get another chance
+            snapshot, version = await self._listed(page_size=0)
+        else:
+            try:
+                snapshot, version = await self._listed(self._page_size)
+            except listing.EndlessList:
+                self._broken_pages += 1
+                raise
+        await self._install(snapshot, version)
+
+    async def _listed(self, page_size: int) -> tuple[Snapshot[T], str]:
         snapshot, version = Snapshot[T](), ""
         since = self._position.since
         async for page in listing.pages(
             self._client, self.path, self._selectors, since=since, page_size=page_size
         ):
-            self.stats.last_event_at = self._clock()
             version = page.metadata.resource_version
-            for raw in page.items or ():
+            for number, raw in enumerate(page.items or (), start=1):
                 self._feed.add(bytes(raw), snapshot)
-        await self._install(snapshot, version)
+                if number % _BREATH == 0:
+                    await asyncio.sleep(0)
+        return snapshot, version
 
     async def _collect(self, stream: "WatchStream") -> list[bytes]:
         """Take in a streamed list; returns the lines that came after its end."""
@@ -348,8 +362,9 @@ class Reflector(Generic[T]):
         return rest
 
     async def _streamed(self, stream: "WatchStream") -> tuple[Snapshot[T], str, list[bytes]]:
-        snapshot, size = Snapshot[T](), 0
-        loop = asyncio.get_running_loop()
+        snapshot, size, length = Snapshot[T](), 0, 0
+        clock = asyncio.get_running_loop().time
+        until_s = clock() + listing.LONGEST_LIST_S
         try:
             async with asyncio.timeout(self._stream_timeout_s) as limit:
                 while (lines := await self._next_lines(stream)) is not None:
@@ -357,11 +372,14 @@ class Reflector(Generic[T]):
                         version = self._feed.gather(line, snapshot)
                         if version:
                             return snapshot, version, lines[number:]
+                        length += len(line)
+                    if length > listing.LONGEST_LIST:
+                        limit.reschedule(clock())
                     # Only new objects count: a server that does not know of streamed lists sends
                     # changes for ever, and never an end.
-                    if len(snapshot) > size:
+                    elif len(snapshot) > size:
                         size = len(snapshot)
-                        limit.reschedule(loop.time() + self._stream_timeout_s)
+                        limit.reschedule(min(clock() + self._stream_timeout_s, until_s))
         except TimeoutError as error:
             self._list_instead("the server's streamed list does not end")
             raise ReplyLost("no end of the streamed list came in time") from error
@@ -375,4 +393,4 @@ class Reflector(Generic[T]):
                 first=snapshot.nameless[0].raw_excerpt,
             )
         await self._feed.install(snapshot, version)
-        self._broken_streams = self._expired_pages = 0
+        self._broken_streams = self._broken_pages = 0

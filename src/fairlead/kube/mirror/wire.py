@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fairlead.kube.http.reply import UNREADABLE, Reply
+from fairlead.kube.http.reply import LONGEST_RETRY_AFTER_S, UNREADABLE, Reply
 from fairlead.kube.mirror.changes import Undecodable
+from fairlead.kube.nesting import of_any_depth
 
 if TYPE_CHECKING:
     from fairlead.kube.http.watch import WatchStream
@@ -97,8 +98,8 @@ class _Status(msgspec.Struct):
 
 read_envelope = msgspec.json.Decoder(Envelope).decode
 read_bookmark = msgspec.json.Decoder(Bookmark).decode
-read_identity = msgspec.json.Decoder(ObjectIdentity).decode
-read_page = msgspec.json.Decoder(Page).decode
+read_identity = of_any_depth(msgspec.json.Decoder(ObjectIdentity).decode)
+read_page = of_any_depth(msgspec.json.Decoder(Page).decode)
 _read_kind = msgspec.json.Decoder(_Kind).decode
 _read_status = msgspec.json.Decoder(_Status).decode
 
@@ -111,6 +112,7 @@ class StatusError(Exception):
     ) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
+        self.message = message
         self.retry_after_s = retry_after_s
         #: We asked for a revision that the server has not reached.
         self.too_new = too_new
@@ -132,7 +134,10 @@ class StatusError(Exception):
         details = said.details or _Details()
         causes = [cause.reason for cause in details.causes or ()]
         too_new = "ResourceVersionTooLarge" in causes or "Too large resource" in said.message
-        return cls(said.code, said.message, details.retry_after_seconds, too_new=too_new)
+        asked_s = details.retry_after_seconds
+        if asked_s is not None:
+            asked_s = min(max(asked_s, 0.0), LONGEST_RETRY_AFTER_S)
+        return cls(said.code, said.message, asked_s, too_new=too_new)
 
 
 def kind_of(raw: bytes) -> str:

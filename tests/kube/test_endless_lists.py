@@ -1,0 +1,121 @@
+"""Lists that never end, and bursts: a reflector gives up in time, says so, and goes on."""
+
+import asyncio
+import contextlib
+import itertools
+import json
+
+import pytest
+from aiohttp import web
+from structlog.testing import capture_logs
+
+from fairlead.kube.http.reply import LONGEST_RETRY_AFTER_S
+from fairlead.kube.mirror import listing
+from fairlead.kube.mirror.changes import Synced, Upserted
+from test_reflector_states import (
+    OPEN,
+    SYNCED,
+    Answer,
+    Watch,
+    a_page,
+    an_event,
+    an_object,
+    playing,
+)
+
+NO_STREAM = Answer(422)
+FOLLOWED = Watch(stays=True)
+A_PAGE = a_page("7", an_object("a", "1"))
+
+
+@pytest.mark.parametrize(
+    ("pages", "why"),
+    [
+        ([a_page("7", an_object("a", "1"), rest="x")] * 2, "page 2 names a page that came before"),
+        ([a_page("7", rest=f"x{n}") for n in range(4)], "there is no end after 4 pages"),
+        ([a_page("7", rest="x"), a_page("8", an_object("b", "2"))], "revision 8 follows 7"),
+    ],
+    ids=["the same page", "ever more pages", "two revisions"],
+)
+async def test_pages_that_are_no_list_are_given_up_and_asked_for_in_one_piece(
+    pages: list[Answer], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "_MOST_PAGES", 4)
+    acts = [NO_STREAM, *pages, *pages, A_PAGE, FOLLOWED]
+    with capture_logs() as logs:
+        async with playing(*acts) as world:
+            await world.until(requests=len(acts))
+            assert [type(change) for change in world.told] == [Upserted, Synced]
+    assert len(world.waits) == 2, "it pauses after each"
+    assert "limit" not in world.script.queries[-2]
+    said = [entry["event"] for entry in logs if why in entry.get("reason", "")]
+    assert said == ["watch error; retrying"]
+
+
+@pytest.mark.parametrize("limit", ["LONGEST_LIST", "LONGEST_LIST_S"])
+async def test_pages_have_a_limit_in_bytes_and_seconds(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, limit, 0)
+    more = a_page("7", an_object("a", "1"), rest="x")
+    async with playing(NO_STREAM, more, A_PAGE, FOLLOWED) as world:
+        await world.until(requests=4)
+        assert len(world.waits) == 1
+        assert "continue" not in world.script.queries[2]
+
+
+async def test_a_list_in_one_piece_that_fails_gives_pages_another_chance() -> None:
+    gone, whole = Answer(410), Answer(503)
+    async with playing(NO_STREAM, gone, gone, whole, A_PAGE, FOLLOWED) as world:
+        await world.until(requests=6)
+        assert [type(change) for change in world.told] == [Upserted, Synced]
+    assert ["limit" in query for query in world.script.queries[1:5]] == [True, True, False, True]
+
+
+async def without_end(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    with contextlib.suppress(ConnectionError):
+        for number in itertools.count():
+            event = an_event("ADDED", f"n{number}", "5")
+            await response.write(json.dumps(event).encode() + b"\n")
+            await asyncio.sleep(0.001)
+    return response
+
+
+@pytest.mark.parametrize("limit", ["LONGEST_LIST", "LONGEST_LIST_S"])
+async def test_a_streamed_list_of_ever_new_objects_is_given_up(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, limit, 0.2 if limit.endswith("_S") else 5_000)
+    async with playing(without_end, A_PAGE, FOLLOWED) as world:
+        await world.until(requests=3)
+        assert [type(change) for change in world.told] == [Upserted, Synced]
+
+
+@pytest.mark.parametrize(("asked", "waited"), [(1e18, LONGEST_RETRY_AFTER_S), (-5, 0.4), (3, 3.0)])
+async def test_a_wait_that_an_error_event_asks_for_has_a_limit(asked: float, waited: float) -> None:
+    status = {"code": 429, "message": "busy", "details": {"retryAfterSeconds": asked}}
+    busy = Watch([{"type": "ERROR", "object": status}])
+    async with playing(SYNCED, busy, OPEN) as world:
+        await world.until(waits=2)
+    assert waited <= world.waits[1] <= max(waited, 2.0)
+
+
+async def test_a_burst_of_events_lets_others_have_their_turn() -> None:
+    events = (an_event("ADDED", f"n{number}", f"{number}") for number in range(8, 1008))
+    burst = b"".join(json.dumps(event).encode() + b"\n" for event in events)
+
+    async def at_once(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(burst)
+        await asyncio.sleep(60)
+        return response
+
+    most = 0
+    async with playing(SYNCED, at_once) as world, asyncio.timeout(60):
+        while (told := len(world.told)) < 1002:
+            await asyncio.sleep(0)
+            most = max(most, len(world.told) - told)
+    assert 0 < most <= 64
