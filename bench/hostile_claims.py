@@ -236,11 +236,11 @@ def _upgraded(part: ResourceSlice) -> ResourceSlice:
 
 
 def shared_pools(size: Size, where: str) -> Iterator[Made]:
-    """Thousands of devices of no single node: for all nodes, by label, or each for some nodes."""
+    """As many devices of no single node as are used: for all nodes, by label, or each for some."""
     yield from _classes()
-    count = size.each * 16 // 10_000
+    count = size.each * 128 // 10_000
     for number in range(count):
-        yield _shown(_shared_slice(size, number, count, where))
+        yield _shown(shared_slice(size, number, count, where))
     text = f"device.attributes['{DRIVER}'].uuid != 'GPU-1'"
     yield _claim("one", _exactly("r"))
     yield _claim("all", _exactly("r", allocationMode="All"))
@@ -249,12 +249,12 @@ def shared_pools(size: Size, where: str) -> Iterator[Made]:
     for name in ("one", "all", "cel", "many"):
         yield _user(f"h-{name}", name)
     yield seen(a_pod("plain", gpus=1))
-    yield _shown(replace(_shared_slice(size, 0, count, where), generation=2))
-    yield _shown(_shared_slice(size, 0, count, where))
+    yield _shown(replace(shared_slice(size, 0, count, where), generation=2))
+    yield _shown(shared_slice(size, 0, count, where))
     yield _user("again", "one")
 
 
-def _shared_slice(size: Size, number: int, count: int, where: str) -> ResourceSlice:
+def shared_slice(size: Size, number: int, count: int, where: str) -> ResourceSlice:
     """With as many devices as a slice may have."""
     devices = tuple(
         replace(

@@ -11,9 +11,10 @@ ROWS = 4
 
 def test_looks_that_never_end_leave_room_for_others() -> None:
     kept = KeptAnswers()
+    none = np.zeros(ROWS, dtype=np.bool_)
     for number in range(200):
         found = kept.of((ClaimUse(str(number), ""),), ROWS)
-        found.begun = BegunLook(np.zeros(ROWS, dtype=np.bool_), NEVER, turns=1, steps=1)
+        found.begun = BegunLook(none, none, NEVER, turns=1, steps=1)
     uses = [(ClaimUse(f"other-{number}", ""),) for number in range(30)]
     answers = [kept.of(each, ROWS) for each in uses]
 

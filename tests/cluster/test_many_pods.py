@@ -6,11 +6,14 @@ import pytest
 
 from builders import a_node, a_pod, pod_term
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.counted_books import CountedBooks
 from fairlead.cluster.many_pods import plain_pods
+from fairlead.model.counted import ANY_MODEL, CountedAsk, CountedResource
 from fairlead.model.gpus import Gpu, GpuUse, Grant, Inventory, Isolation, MigProfile
 from fairlead.model.map_slots import Member
 from fairlead.model.pods import HostPort, Pod
 from fairlead.model.service_classes import GpuTerms
+from fairlead.model.volumes import PodVolumes, VolumeClaimUse
 from snapshots import state
 
 _NODES = 6
@@ -42,10 +45,13 @@ def _pods(number: int) -> list[Pod]:
     for at, grant in enumerate(_grants(number)):
         more = {0: {"priority": 2}, 3: {"anti_affinity": (pod_term("zone", app="x"),)}}.get(at, {})
         ports = (HostPort(80),) if at == 5 and number == 3 else ()
+        volumes = PodVolumes((VolumeClaimUse("ns0/data"),)) if at == 2 else None
+        asked = CountedAsk((("licences", 1),)) if at == 8 else None
         name = f"p{number}-{at}"
         found.append(
             a_pod(name, uid=name, node=f"n{number}", grant=grant, cpu=100 * at, gpus=0,
-                  namespace=f"ns{at % 2}", labels={"app": "xy"[at % 2]}, host_ports=ports, **more)
+                  namespace=f"ns{at % 2}", labels={"app": "xy"[at % 2]}, host_ports=ports,
+                  volumes=volumes, counted=asked, **more)
         )  # fmt: skip
     return found
 
@@ -81,11 +87,26 @@ def _services(cluster: Cluster) -> None:
     cluster.put_gpu_terms(terms, _app)
 
 
+def _released(_name: str) -> None:
+    pass
+
+
+def _counted(cluster: Cluster) -> None:
+    cluster.counted = CountedBooks(cluster, _released)
+    cluster.counted.put_resource(CountedResource("licences", 100))
+
+
+def _counted_by_gpu(cluster: Cluster) -> None:
+    _counted(cluster)
+    assert cluster.counted is not None
+    cluster.counted.put_resource(CountedResource("watts", 100_000, per_gpu=((ANY_MODEL, 700),)))
+
+
 def _uids(cluster: Cluster) -> list[str]:
     return [uid for uid in sorted(cluster.holdings) if not uid.endswith("-1")]
 
 
-_KINDS = pytest.mark.parametrize("prepare", [_nothing, _tenants, _services])
+_KINDS = pytest.mark.parametrize("prepare", [_nothing, _tenants, _services, _counted])
 
 
 @_KINDS
@@ -99,6 +120,26 @@ def test_many_pods_leave_what_they_leave_one_by_one(prepare: Callable[[Cluster],
         alone.remove(uid)
     assert state(together) == state(alone)
     assert together.improved.drain() == alone.improved.drain()
+
+
+def test_pods_with_ports_and_volumes_leave_together() -> None:
+    """So that plans do not depend on whether others have such pods."""
+    cluster = _cluster(_counted)
+    plain = plain_pods(cluster, cluster.holdings)
+    assert {"p3-5", "p3-2"} <= {*plain}  # a port, a volume
+    assert not {"p3-8", "p3-6"} & {*plain}  # a counted resource, a place in a map
+    charged = plain_pods(_cluster(_counted_by_gpu), cluster.holdings)
+    assert not charged
+
+
+def test_pods_that_are_charged_by_gpu_leave_what_they_leave_one_by_one() -> None:
+    together, alone = _cluster(_counted_by_gpu), _cluster(_counted_by_gpu)
+    with together.trial() as trial:
+        trial.evict_all(_uids(together))
+        trial.commit()
+    for uid in _uids(alone):
+        alone.remove(uid)
+    assert state(together) == state(alone)
 
 
 @_KINDS

@@ -17,7 +17,7 @@ from claim_objects import (
     an_allocation,
     on_node,
 )
-from fairlead.claims import pools as claim_pools
+from fairlead.claims import shared_slices
 from fairlead.cluster import claiming
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
@@ -806,7 +806,7 @@ def test_which_devices_are_for_a_node_is_not_looked_up_device_by_device(
     part = replace(part, nodes=DeviceNodes(), per_device=True, devices=named)
     inventory = engine_with(part).cluster.claims.inventory
     looked: list[object] = []
-    monkeypatch.setattr(claim_pools, "serves", lambda nodes, *_: looked.append(nodes))
+    monkeypatch.setattr(shared_slices, "serves", lambda nodes, *_: looked.append(nodes))
     assert inventory.on("n63", {}).pools
     assert not inventory.on("n64", {}).pools
     assert not looked

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.claims.constraints import Constraint, constraint_of
 from fairlead.claims.errors import AllocationError, InvalidPools
-from fairlead.claims.inventory import DeviceInventory
+from fairlead.claims.inventory import EVALUATIONS, DeviceInventory
 from fairlead.claims.pools import NodePools
 from fairlead.claims.requests import Preparation, PreparedClaims, WantedDevices
 from fairlead.claims.results import claim_allocation
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 #: Steps of one search: kube-scheduler stops after ten seconds, this after some tenths of a second.
 STEP_LIMIT = 20_000
-#: Expressions that are evaluated for one node, and for all: some tenths of a second, and a second.
+#: Expressions that are evaluated for one node: some tenths of a second.
 _NODE_EVALUATIONS = 8000
-EVALUATIONS = 100_000
 #: The preparation of a request takes as long as so many steps.
 _STEPS_OF_PREPARATION = 6
 
@@ -37,7 +36,8 @@ class _Found:
     """The devices of the last search, and what they depend on.
 
     A node is asked again for the next claims as soon as it has changed, and once more when a pod is
-    placed there: where pods are packed, that is the same question.
+    placed there: where pods are packed, that is the same question. So it is for all nodes that see
+    the same pools.
     """
 
     claims: Sequence[ResourceClaim]
@@ -45,8 +45,9 @@ class _Found:
     stamps: tuple[int, ...]
     blocked: AbstractSet[DeviceId]
     prepared: PreparedClaims
-    #: By claim: the requests, or their alternatives, that devices were chosen for, and the devices.
-    chosen: tuple[tuple[list[WantedDevices], list[Choice]], ...]
+    #: By claim: the requests, or their alternatives, that devices were chosen for, and the devices;
+    #: None: there are not enough devices.
+    chosen: tuple[tuple[list[WantedDevices], list[Choice]], ...] | None
 
     def answers(
         self,
@@ -117,8 +118,8 @@ class Allocator:
         if found is None or not found.answers(
             claims, of_node, self._usage, blocked, self._classes
         ):  # fmt: skip
-            found = self._found = self._search(node, of_node, claims, blocked)
-        if found is None:
+            found = self._found = self._searched(node, of_node, claims, blocked)
+        if found.chosen is None:
             if any(pool.invalid for pool in of_node.pools):
                 raise InvalidPools
             return None
@@ -128,15 +129,32 @@ class Allocator:
             for claim, (taken, choices) in zip(claims, found.chosen, strict=True)
         )
 
+    def _searched(
+        self,
+        node: str,
+        of_node: NodePools,
+        claims: Sequence[ResourceClaim],
+        blocked: AbstractSet[DeviceId],
+    ) -> _Found:
+        """A search that the turn ends goes on in the next one: what it needs is kept until then."""
+        try:
+            found = self._search(node, of_node, claims, blocked)
+        except AllocationError:
+            of_node.forget()
+            raise
+        of_node.forget()
+        return found
+
     def _search(
         self,
         node: str,
         of_node: NodePools,
         claims: Sequence[ResourceClaim],
         blocked: AbstractSet[DeviceId],
-    ) -> _Found | None:
+    ) -> _Found:
         rules, answers = self._inventory.behaviour, self._inventory.answers
-        preparation = Preparation(self._classes, of_node, answers, self._usage, rules, node)
+        turn = self._inventory.turn
+        preparation = Preparation(self._classes, of_node, answers, self._usage, rules, node, turn)
         with answers.limited(_NODE_EVALUATIONS, f"node {node}: "):
             requests, constraints = self._prepared(claims, preparation)
             state = TrialState(of_node, self._usage, blocked, rules, constraints)
@@ -145,15 +163,15 @@ class Allocator:
                 found = search.run()
             finally:
                 self.steps += search.steps
+        prepared = PreparedClaims(list(claims), requests)
+        stamps = _stamps(of_node, self._usage)
         if not found:
-            return None
+            return _Found(claims, of_node, stamps, blocked, prepared, None)
         taken = (
             [each[search.taken[number, place]] for place, each in enumerate(of_claim)]
             for number, of_claim in enumerate(requests)
         )
         chosen = tuple(zip(taken, state.choices, strict=True))
-        prepared = PreparedClaims(list(claims), requests)
-        stamps = _stamps(of_node, self._usage)
         return _Found(claims, of_node, stamps, blocked, prepared, chosen)
 
     def glance(
@@ -190,7 +208,8 @@ class Allocator:
         """For all nodes at once."""
         rules, answers = self._inventory.behaviour, self._inventory.answers
         nothing = NodePools({}, [])
-        preparation = Preparation(self._classes, nothing, answers, self._usage, rules, "")
+        turn = self._inventory.turn
+        preparation = Preparation(self._classes, nothing, answers, self._usage, rules, "", turn)
         return self._prepared(claims, preparation)
 
     def _prepared(

@@ -77,11 +77,12 @@ class SelectorAnswers:
     @contextmanager
     def limited(self, most: int, where: str) -> Iterator[None]:
         """Raises SearchLimit after so many evaluations; what was found until then is kept."""
+        before = self._limit, self._where
         self._limit, self._where = self.work + most, where
         try:
             yield
         finally:
-            self._where = ""
+            self._limit, self._where = before
 
 
 class _KindAnswers:

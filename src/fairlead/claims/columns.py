@@ -126,13 +126,14 @@ class DeviceColumns:
         """Time to build it again."""
         return self._gone > _FEW + self.size // 2
 
-    def hold(self, key: PoolKey, usage: DeviceUsage) -> None:
-        """Which devices of a pool claims hold whole, as it is now."""
-        is_held = usage.stamp(key)
-        for rows in self._rows_of(key):
+    def hold(self, key: PoolKey, usage: DeviceUsage) -> int:
+        """Which devices of a pool claims hold whole, as it is now; how many it has."""
+        is_held, found = usage.stamp(key), self._rows_of(key)
+        for rows in found:
             self.held[rows.first : rows.last] = is_held and [
                 DeviceId(*key, device.name) in usage.whole for device in rows.part.devices
             ]
+        return sum(rows.last - rows.first for rows in found)
 
     def slices_at(self, rows: npt.NDArray[np.intp]) -> Iterator[DeviceRows]:
         """Slices with devices in these rows."""

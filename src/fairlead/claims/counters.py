@@ -1,6 +1,6 @@
 """Counters that devices of a pool share: what is left, and what a search has chosen of it."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from fairlead.claims.pools import CounterKey, Counters, DeviceCandidate, DevicePool, PoolKey
@@ -28,18 +28,38 @@ class PoolCounters:
             return True
         return all(self._left[key] >= amount for key, amount in self._pool.uses(form))
 
-    def most(self, forms: Sequence[DeviceForm]) -> int:
+    def without_too_large(self, candidates: Sequence[DeviceCandidate]) -> list[DeviceCandidate]:
+        """Without devices that too little is left for; shares may need nothing more."""
+        could = {0: True}
+        for each in candidates:
+            form = each.device.form
+            if (key := self._key(form)) not in could:
+                could[key] = self.could_take(form)
+        return [each for each in candidates if could[self._key(each.device.form)]]
+
+    @staticmethod
+    def _key(form: DeviceForm) -> int:
+        """The same for devices that consume the same; 0: nothing, or it may need nothing."""
+        return id(form.consumes) if form.consumes and not form.shareable else 0
+
+    def most(self, candidates: Sequence[DeviceCandidate]) -> int:
         """An upper bound for how many of the devices can be chosen together."""
+        forms = [each.device.form for each in candidates if each.device.form.consumes]
+        without = len(candidates) - len(forms)
         if self._all_matter:
-            return len(forms)
+            return len(candidates)
+        equal = Counter(id(form.consumes) for form in forms)
         by_set: defaultdict[str, list[DeviceForm]] = defaultdict(list)
-        for form in forms:
+        for form in {id(form.consumes): form for form in forms}.values():
             if self.could_take(form):
                 by_set[form.consumes[0].name].append(form)
-        return sum(self._most_of(name, each) for name, each in by_set.items())
+        return without + sum(
+            self._most_of(name, each, sum(equal[id(form.consumes)] for form in each))
+            for name, each in by_set.items()
+        )
 
-    def _most_of(self, name: str, forms: list[DeviceForm]) -> int:
-        """Of devices that consume the same set.
+    def _most_of(self, name: str, forms: list[DeviceForm], count: int) -> int:
+        """Of so many devices that consume the same set, in the ways of these.
 
         Each counter that is consumed counts for one, and a device for the parts that it takes of
         them: so many of the smallest devices would take all. Also by each counter alone.
@@ -48,7 +68,7 @@ class PoolCounters:
         known = {key for each in parts for key in each}
         smallest = [min(each.get(key, 0.0) for each in parts) for key in known]
         smallest.append(min(sum(each.values()) for each in parts) / max(1, len(known)))
-        return min(int(1 / part + _ROUNDING) if part > 0 else len(forms) for part in smallest)
+        return min(int(1 / part + _ROUNDING) if part > 0 else count for part in smallest)
 
     def _parts(self, name: str, form: DeviceForm) -> dict[CounterKey, float]:
         """Which part of what is left of each counter the device takes."""
@@ -131,24 +151,10 @@ class SearchCounters:
         self._pools: dict[PoolKey, PoolCounters] = {}
 
     def of(self, candidate: DeviceCandidate) -> PoolCounters:
-        key = candidate.pool.key
-        known = self._pools.get(key)
-        if known is None:
-            known = self._pools[key] = PoolCounters(candidate.pool, self._usage)
-        return known
+        return self.of_pool(candidate.pool)
 
-    def most(self, candidates: Sequence[DeviceCandidate]) -> int:
-        """An upper bound for how many of the devices can be chosen together."""
-        by_pool: defaultdict[PoolKey, list[DeviceCandidate]] = defaultdict(list)
-        for each in candidates:
-            if each.device.form.consumes:
-                by_pool[each.pool.key].append(each)
-        counted = sum(len(each) for each in by_pool.values())
-        return (
-            len(candidates)
-            - counted
-            + sum(
-                self.of(each[0]).most([candidate.device.form for candidate in each])
-                for each in by_pool.values()
-            )
-        )
+    def of_pool(self, pool: DevicePool) -> PoolCounters:
+        known = self._pools.get(pool.key)
+        if known is None:
+            known = self._pools[pool.key] = PoolCounters(pool, self._usage)
+        return known

@@ -10,10 +10,11 @@ from fairlead.claims.constraints import (
     TypedValue,
 )
 from fairlead.claims.errors import AllocationError
-from fairlead.claims.pools import DeviceCandidate
+from fairlead.claims.pools import DeviceCandidate, DevicePool
 from fairlead.claims.requests import Preparation, WantedDevices
 from fairlead.claims.trial_state import TrialState
 
+_OfPool = tuple[DevicePool, list[DeviceCandidate]]
 #: All that matters of a device in a search: of two that are equal, the second fails like the first.
 Twin = tuple[object, ...]
 
@@ -33,8 +34,10 @@ class CandidateField:
     ) -> None:
         self._preparation, self._state, self._requests = preparation, state, requests
         self._wanted = [each for claim in requests for request in claim for each in request]
-        self._every = preparation.of_node.candidates
-        preparation.of_node.forget()
+        #: By kind of request: devices that can serve it, in use or not, by pool.
+        self._usable: dict[object, list[_OfPool]] = {}
+        #: Of these, the ones that are free; the list of all pools, and its parts by identity.
+        self._parts: dict[int, list[_OfPool]] = {}
         self._lists: dict[int, list[DeviceCandidate]] = {}
         #: Nothing about a candidate is left to check but what depends on the choices before.
         self.is_checked = self._filter()
@@ -49,11 +52,16 @@ class CandidateField:
             and not any(isinstance(each, ForgetfulDistinctConstraint) for each in constraints)
             and not any(wanted.need.admin_access for wanted in self._wanted)
         )
+        self._every: list[DeviceCandidate] | None = None
         self._members: list[set[int]] | None = None
         self._twins: dict[int, Twin | None] = {}
 
     def candidates(self, wanted: WantedDevices) -> list[DeviceCandidate]:
-        return self._lists[id(wanted)] if self.is_checked else self._every
+        if self.is_checked:
+            return self._lists[id(wanted)]
+        if self._every is None:
+            self._every = self._preparation.of_node.candidates
+        return self._every
 
     def admits(self, claim: int, wanted: WantedDevices, candidate: DeviceCandidate) -> bool:
         """Whether the device is worth choosing. Raises AllocationError."""
@@ -95,8 +103,20 @@ class CandidateField:
                 lists[id(found)] = found
                 totals[id(found)] += wanted.count
         return any(
-            count > 1 and count > self._state.counters.most(lists[key])
+            count > 1 and count > min(len(lists[key]), self._most(lists[key]))
             for key, count in totals.items()
+        )
+
+    def _most(self, free: list[DeviceCandidate]) -> int:
+        """An upper bound for how many of the devices can be chosen together."""
+        counters, usage = self._state.counters, self._state.usage
+        return sum(
+            len(each)
+            if not pool.counters
+            else pool.index.most(each, counters.of_pool(pool), usage)
+            if pool.index is not None
+            else counters.of_pool(pool).most(each)
+            for pool, each in self._parts[id(free)]
         )
 
     def _has_no_value(self, claim: int, constraint: MatchConstraint) -> bool:
@@ -113,10 +133,25 @@ class CandidateField:
                 )
         values: set[TypedValue | None] | None = None
         for kind, count in needed.items():
-            counts = of_node.counts(kind, constraint.attribute)
+            counts = self._counts(kind, constraint.attribute)
             enough = {value for value, known in counts.items() if known >= count} - {None}
             values = enough if values is None else values & enough
         return values is not None and not values
+
+    def _counts(self, kind: object, attribute: str) -> Counter[TypedValue | None]:
+        """How many devices that can serve this have which value of the attribute."""
+        if not self._usable[kind]:
+            return Counter()
+        first, *others = (
+            pool.index.counts(usable, attribute)
+            if pool.index is not None
+            else Counter(pool.value(each, attribute) for each in usable)
+            for pool, usable in self._usable[kind]
+        )
+        if not others:
+            return first
+        self._preparation.turn.spend(devices=len(first) + sum(map(len, others)))
+        return sum(others, first)
 
     def twin(self, candidate: DeviceCandidate) -> Twin | None:
         """Equal for devices that are equal to all requests; None: nothing is equal to it."""
@@ -125,16 +160,13 @@ class CandidateField:
         known = self._twins.get(id(candidate))
         if known is None:
             if self._members is None:
-                self._members = [
-                    {id(each) for each in self._tried(wanted)} for wanted in self._wanted
-                ]
+                tried = {id(each): each for each in map(self._tried, self._wanted)}
+                self._members = [set(map(id, each)) for each in tried.values()]
             known = self._twins[id(candidate)] = (
                 tuple(id(candidate) in members for members in self._members),
                 candidate.device.form.consumes,
                 candidate.pool.key if candidate.device.form.consumes else None,
-                tuple(
-                    self._preparation.of_node.value(candidate, name) for name in self._attributes
-                ),
+                tuple(candidate.pool.value(candidate, name) for name in self._attributes),
             )
         return known
 
@@ -152,54 +184,46 @@ class CandidateField:
         for wanted in self._wanted:
             if wanted.every is not None:
                 continue
-            usable = self._usable(wanted)
+            usable = self._usable.get(wanted.kind) or self._found(wanted)
             if usable is None:
                 return False
-            kind = wanted.kind, wanted.need.admin_access
-            if kind not in same:
-                free = usable if wanted.need.admin_access else self._free(usable)
-                same[kind] = self._with_counters(free)
-            self._lists[id(wanted)] = same[kind]
+            key = (wanted.need.admin_access, *[id(each) for _, each in usable])
+            if key not in same:
+                same[key] = self._joined(usable, is_admin=wanted.need.admin_access)
+            self._lists[id(wanted)] = same[key]
         return True
 
-    def _free(self, usable: list[DeviceCandidate]) -> list[DeviceCandidate]:
-        whole, blocked = self._state.usage.whole, self._state.blocked
-        if not blocked:
-            return [each for each in usable if each.key not in whole]
-        return [each for each in usable if each.key not in whole and each.key not in blocked]
+    def _found(self, wanted: WantedDevices) -> list[_OfPool] | None:
+        """By pool; None: some device is an error."""
+        found: list[_OfPool] = []
+        for pool in self._preparation.of_node.pools:
+            usable = self._preparation.usable(wanted, pool)
+            if usable is None:
+                return None
+            found.append((pool, usable))
+        self._usable[wanted.kind] = found
+        return found
 
-    def _with_counters(self, free: list[DeviceCandidate]) -> list[DeviceCandidate]:
-        """Without devices that claims leave too little for; shares may need nothing more."""
-        counters, usage = self._state.counters, self._state.usage
+    def _joined(self, usable: list[_OfPool], *, is_admin: bool) -> list[DeviceCandidate]:
+        """What is free of all pools."""
+        free = usable if is_admin else [(pool, self._free(pool, each)) for pool, each in usable]
+        found = free[0][1] if len(free) == 1 else [each for _, some in free for each in some]
+        self._parts[id(found)] = free
+        return found
+
+    def _free(self, pool: DevicePool, usable: list[DeviceCandidate]) -> list[DeviceCandidate]:
+        usage, blocked = self._state.usage, self._state.blocked
+        if pool.index is not None:
+            usable = pool.index.free(usable, usage)
+            return [each for each in usable if each.key not in blocked] if blocked else usable
+        whole = usage.whole
+        if blocked:
+            usable = [each for each in usable if each.key not in blocked]
         # Where nothing is held, nearly all fit: the search finds out about the few it comes to.
-        if not any(usage.stamp(pool.key) for pool in self._preparation.of_node.pools):
-            return free
-        return [
-            each
-            for each in free
-            if not each.device.form.consumes
-            or each.device.form.shareable
-            or counters.of(each).could_take(each.device.form)
-        ]
-
-    def _usable(self, wanted: WantedDevices) -> list[DeviceCandidate] | None:
-        """Whether in use or not; None: some device is an error."""
-        known, kind = self._preparation.of_node.usable, wanted.kind
-        if kind not in known:
-            try:
-                known[kind] = [each for each in self._every if self._is_usable(wanted, each)]
-            except AllocationError:
-                known[kind] = None
-        return known[kind]
-
-    def _is_usable(self, wanted: WantedDevices, candidate: DeviceCandidate) -> bool:
-        """Taints come last: amounts of a tainted device may be an error."""
-        form = candidate.device.form
-        return (
-            self._preparation.selectable(wanted, candidate)
-            and wanted.amounts(form, self._preparation.rules) is not None
-            and wanted.tolerates(form)
-        )
+        if not usage.stamp(pool.key):
+            return usable
+        free = [each for each in usable if each.key not in whole]
+        return self._state.counters.of_pool(pool).without_too_large(free) if pool.counters else free
 
     def _amounts(self, wanted: WantedDevices, candidate: DeviceCandidate) -> Amounts | None:
         try:

@@ -11,8 +11,8 @@ from fairlead.claims.inventory import DeviceInventory
 from fairlead.claims.requests import WantedDevices
 from fairlead.model.devices import Device, DeviceForm
 
-#: What a device is for a request.
-UNUSABLE, USABLE, ERROR = 1, 2, 3
+#: What a device is for a request. A selector fails on it, or what it would give makes no sense.
+UNUSABLE, USABLE, ERROR, UNCOUNTABLE = 1, 2, 3, 4
 _form = attrgetter("form")
 
 
@@ -33,26 +33,42 @@ def fill(
 class _Filling:
     def __init__(self, inventory: DeviceInventory, wanted: WantedDevices, column: Codes) -> None:
         self._inventory, self._wanted, self._column = inventory, wanted, column
-        self._forms: dict[int, int] = {}
+        #: By identity of capacities and taints: all that matters of a form besides selectors.
+        self._forms: dict[tuple[int, int], int] = {}
         #: By identity of the form and of the attributes that selectors read.
         self._kinds: dict[object, int] = {}
+        #: The same without the names of the devices, which make forms different.
+        self._unnamed: dict[object, int] = {}
 
     def together(self, rows: DeviceRows, keys: Sequence[object]) -> None:
         """Devices with the same key have the same answer."""
+        found, one_by_one = 0, rows.shape.common is None
         try:
             codes = bytes(map(self._kinds.__getitem__, keys))
         except KeyError:
-            self._find(rows, keys)
+            found = self._find(rows, keys)
             codes = bytes(map(self._kinds.__getitem__, keys))
         self._column[rows.first : rows.last] = np.frombuffer(codes, np.int8)
-        self._inventory.turn.spend(devices=-(-len(keys) // ROWS_TOGETHER))
+        looked = len(keys) if one_by_one else -(-len(keys) // ROWS_TOGETHER)
+        self._inventory.turn.spend(devices=looked + found)
 
-    def _find(self, rows: DeviceRows, keys: Sequence[object]) -> None:
+    def _find(self, rows: DeviceRows, keys: Sequence[object]) -> int:
+        """How many keys are new."""
+        known, before = self._kinds, len(self._kinds)
         for key, device in zip(keys, rows.part.devices, strict=True):
-            if key not in self._kinds:
-                before = self._inventory.answers.work
-                self._kinds[key] = self._code(rows.part.driver, device)
-                self._spend(before)
+            if key not in known:
+                known[key] = self._unnamed_code(rows.part.driver, device, key)
+        return len(known) - before
+
+    def _unnamed_code(self, driver: str, device: Device, key: object) -> int:
+        form, read = device.form, key[1:] if isinstance(key, tuple) else ()
+        unnamed = driver, id(form.capacity), id(form.taints), form.shareable, read
+        code = self._unnamed.get(unnamed)
+        if code is None:
+            before = self._inventory.answers.work
+            code = self._unnamed[unnamed] = self._code(driver, device)
+            self._spend(before)
+        return code
 
     def one_by_one(self, rows: DeviceRows) -> None:
         """Those that a turn before this one has not come to."""
@@ -77,9 +93,10 @@ class _Filling:
         if said is not True:
             return ERROR
         form = device.form
-        code = self._forms.get(id(form))
+        key = id(form.capacity), id(form.taints)
+        code = self._forms.get(key)
         if code is None:
-            code = self._forms[id(form)] = self._form_code(form)
+            code = self._forms[key] = self._form_code(form)
         return code
 
     def _form_code(self, form: DeviceForm) -> int:
@@ -87,8 +104,10 @@ class _Filling:
         try:
             amounts = wanted.amounts(form, self._inventory.behaviour)
         except AllocationError:
-            return ERROR
-        return USABLE if amounts is not None and wanted.tolerates(form) else UNUSABLE
+            return UNCOUNTABLE
+        if amounts is None or not (wanted.is_for_all or wanted.tolerates(form)):
+            return UNUSABLE
+        return USABLE
 
 
 def _keys(rows: DeviceRows, names: frozenset[str]) -> Sequence[object]:

@@ -123,12 +123,13 @@ class NodeGlance:
         for key in list(changed or ()):
             looked = self._replace(key)
             if self._usage.stamp(key):
-                self._columns.hold(key, self._usage)
+                looked += self._columns.hold(key, self._usage)
             del (changed or {})[key]
             turn.spend(steps=1, devices=looked)
-        for key in list(held or ()):
-            self._columns.hold(key, self._usage)
-        (held or set()).clear()
+        for key in sorted(held or ()):
+            looked = self._columns.hold(key, self._usage)
+            (held or set()).discard(key)
+            turn.spend(devices=looked)
 
     def _replace(self, key: PoolKey) -> int:
         """Takes in a pool as it is now; how many devices had to be looked at for it."""
@@ -190,7 +191,7 @@ class _Counts:
         self._rows[key] = rows if wanted.need.admin_access else rows & ~self._held
         counts = np.bincount(self._node[self._rows[key]], minlength=self._size)
         self._free[key] = counts.astype(np.int32)
-        self.errors[self._node[alive & (column == ERROR)]] = True
+        self.errors[self._node[alive & (column >= ERROR)]] = True
 
     def hopeless(
         self,

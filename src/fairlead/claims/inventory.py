@@ -1,7 +1,8 @@
 """All slices of the cluster, and the pools of each node, assembled when they are asked for."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
 from fairlead.claims.answers import SelectorAnswers
@@ -9,11 +10,9 @@ from fairlead.claims.pools import (
     DevicePool,
     NodePools,
     PoolKey,
-    ServedByDevices,
     assembled,
-    is_relevant,
-    served_by_devices,
 )
+from fairlead.claims.shared_slices import SharedSlices, SharedView
 from fairlead.claims.sharing import SharedParts, SliceShape
 from fairlead.claims.turn_limit import TurnLimit
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
@@ -22,6 +21,10 @@ from fairlead.model.devices import ResourceSlice
 _Key = TypeVar("_Key")
 #: Devices of nodes whose pools are kept assembled: about 40 MiB.
 _MOST_CANDIDATES = 150_000
+#: Pools with more devices have an index.
+FEW_DEVICES = 256
+#: Expressions that are evaluated for all nodes at once: a second.
+EVALUATIONS = 100_000
 
 
 class DeviceInventory:
@@ -34,17 +37,15 @@ class DeviceInventory:
         self._by_pool: defaultdict[PoolKey, dict[str, ResourceSlice]] = defaultdict(dict)
         self._by_node: defaultdict[str, dict[str, ResourceSlice]] = defaultdict(dict)
         #: Slices that are not of one node; those of counters only in 1.37.
-        self._shared: dict[str, ResourceSlice] = {}
-        self._served: dict[str, ServedByDevices] = {}
-        #: How many selectors and slices a node has to look at to know which of them it can use.
-        self._to_look_at = 0
-        #: Devices of slices that are not of one node.
-        self.shared_devices = 0
+        self._shared = SharedSlices()
         #: Pools with counters that cannot be used: all nodes see them, in 1.36.
         self._unusable: dict[PoolKey, DevicePool] = {}
         #: Pools with changes, in order, once a reader has put a dict here; it empties the dict.
         self.changed: dict[PoolKey, None] | None = None
-        self._assembled: dict[str, NodePools] = {}
+        #: What was put together for nodes, with their labels.
+        self._assembled: dict[str, tuple[Mapping[str, str], NodePools]] = {}
+        #: Pools of no single node, by the slices that a node sees of them.
+        self._pools: dict[PoolKey, dict[tuple[str, ...], DevicePool | None]] = {}
         self._kept = 0
         self.answers = SelectorAnswers()
         self._parts = SharedParts()
@@ -52,6 +53,8 @@ class DeviceInventory:
         self.turn = TurnLimit()
         #: Devices and slices that were looked at to put pools together for nodes, in all.
         self.gathered = 0
+        #: Expressions that were evaluated once for all nodes.
+        self.evaluated_for_all = 0
 
     @property
     def behaviour(self) -> Behaviour:
@@ -79,9 +82,7 @@ class DeviceInventory:
         if part.nodes.node_name:
             self._by_node[part.nodes.node_name][part.name] = part
         elif not part.counter_sets or self.behaviour.counters_of_served_nodes:
-            self._shared[part.name] = part
-            self._served[part.name] = served_by_devices(part)
-            self._count_shared(part, +1)
+            self._shared.put(part)
         self._pool_changed((part.driver, part.pool), part)
 
     def remove(self, name: str) -> None:
@@ -92,18 +93,27 @@ class DeviceInventory:
         key = part.driver, part.pool
         _drop(self._by_pool, key, name)
         _drop(self._by_node, part.nodes.node_name, name)
-        if self._shared.pop(name, None) is not None:
-            self._count_shared(part, -1)
-            del self._served[name]
+        self._shared.remove(name)
         self._pool_changed(key, part)
 
-    def _count_shared(self, part: ResourceSlice, sign: int) -> None:
-        self.shared_devices += sign * len(part.devices)
-        self._to_look_at += sign * (1 + 8 * len(self._served[part.name].others))
+    @property
+    def looked(self) -> int:
+        """Devices that nodes were asked about, and what putting them together took."""
+        return self.gathered + 2 * self.answers.asked
+
+    @property
+    def shared_devices(self) -> int:
+        """Devices of slices that are not of one node."""
+        return self._shared.devices
+
+    @property
+    def shared_lines(self) -> int:
+        """Lines of selectors that say which nodes such slices are for."""
+        return self._shared.lines
 
     def shared_slices(self) -> Iterable[ResourceSlice]:
         """Slices with devices that are not of one node."""
-        return (part for part in self._shared.values() if part.devices)
+        return (part for part in self._shared if part.devices)
 
     @property
     def is_by_node(self) -> bool:
@@ -122,33 +132,63 @@ class DeviceInventory:
     def on(self, node: str, labels: Mapping[str, str]) -> NodePools:
         """What the node can use. In 1.36 also pools of others that stop requests for all."""
         known = self._assembled.get(node)
-        if known is None or (self._shared and known.labels != labels):
-            known = NodePools(labels, self._gathered(node, labels))
+        if known is None or (self._shared and known[0] != labels):
+            known = labels, self._gathered(node, labels)
             self._remember(node, known)
-        if not self._unusable:
-            return known
-        own = {pool.key for pool in known.pools}
-        foreign = [pool for key, pool in self._unusable.items() if key not in own]
-        return NodePools(labels, sorted((*known.pools, *foreign), key=lambda pool: pool.rank))
+        return known[1]
 
-    def _remember(self, node: str, pools: NodePools) -> None:
-        self.gathered += len(pools.candidates)
-        self._kept += len(pools.candidates) + 1
+    def _remember(self, node: str, known: tuple[Mapping[str, str], NodePools]) -> None:
+        own = sum(len(pool.candidates) for pool in known[1].pools if pool.key not in self._pools)
+        self.gathered += own
+        self._keep(own + 1)
+        self._assembled[node] = known
+
+    def _keep(self, count: int) -> None:
+        """So many candidates more are kept."""
+        self._kept += count
         if self._kept > _MOST_CANDIDATES:
-            self._assembled.clear()
-            self._kept = len(pools.candidates) + 1
-        self._assembled[node] = pools
+            self._forget()
+            self._kept = count
 
-    def _gathered(self, node: str, labels: Mapping[str, str]) -> list[DevicePool]:
+    def _forget(self) -> None:
+        """What was put together for nodes."""
+        self._assembled.clear()
+        self._pools.clear()
+        self._shared.forget()
+        self._kept = 0
+
+    def _gathered(self, node: str, labels: Mapping[str, str]) -> NodePools:
+        self.gathered += self._shared.to_look_at
+        view, own = self._shared.seen_by(node, labels), self._by_node.get(node, {})
+        if own or view.is_by_device or self._unusable:
+            return NodePools(labels, self._in_order(view, own.values()))
+        if view.alone is None:
+            view.alone = NodePools(labels, self._in_order(view, ()))
+        return view.alone
+
+    def _in_order(self, view: SharedView, own: Iterable[ResourceSlice]) -> list[DevicePool]:
         of_node: defaultdict[PoolKey, list[ResourceSlice]] = defaultdict(list)
-        self.gathered += self._to_look_at
-        for part in self._by_node.get(node, {}).values():
+        for part in own:
             of_node[part.driver, part.pool].append(part)
-        for name, part in self._shared.items():
-            if is_relevant(part, self._served[name], node, labels):
-                of_node[part.driver, part.pool].append(part)
-        found = (self._pool(key, parts) for key, parts in of_node.items())
-        return sorted((pool for pool in found if pool is not None), key=lambda pool: pool.rank)
+        shared = view.by_pool()
+        found = [self._pool(key, [*parts, *shared.pop(key, ())]) for key, parts in of_node.items()]
+        found += [self._shared_pool(key, parts) for key, parts in shared.items()]
+        there = {pool.key: pool for pool in found if pool is not None}
+        foreign = (pool for key, pool in self._unusable.items() if key not in there)
+        return sorted((*there.values(), *foreign), key=lambda pool: pool.rank)
+
+    def _shared_pool(self, key: PoolKey, parts: list[ResourceSlice]) -> DevicePool | None:
+        """One for all nodes that see the same slices of it."""
+        names = tuple(part.name for part in parts)
+        known = self._pools.setdefault(key, {})
+        if names not in known:
+            pool = self._pool(key, parts)
+            count = len(pool.candidates) if pool else 0
+            self.gathered += count
+            self._keep(count + len(names))
+            self._pools.setdefault(key, {})[names] = pool
+            return pool
+        return known[names]
 
     def _pool(self, key: PoolKey, relevant: list[ResourceSlice]) -> DevicePool | None:
         every = self._by_pool[key].values()
@@ -158,24 +198,48 @@ class DeviceInventory:
             counted = [part for part in every if part.counter_sets and part.name not in names]
             relevant = [*relevant, *counted]
         pool = assembled(key, relevant, every)
-        self.gathered += (_devices(every) - _devices(pool.offering if pool else ())) // 8
+        offered = pool.offering if pool else ()
+        self.gathered += (_devices(every) - _devices(offered)) // 8
+        by_device = any(part.per_device for part in offered)
+        if pool is not None and (by_device or _devices(offered) > FEW_DEVICES):
+            from fairlead.claims.pool_index import PoolIndex  # not at the start of the program
+
+            pool.index = PoolIndex(pool, self)
         return pool
 
     def _pool_changed(self, key: PoolKey, part: ResourceSlice) -> None:
         if self.changed is not None:
             self.changed[key] = None
         every = self._by_pool.get(key, {}).values()
-        for each in (part, *every):
-            if each.nodes.node_name:
+        if all(each.nodes.node_name for each in (part, *every)):
+            for each in (part, *every):
                 self._assembled.pop(each.nodes.node_name, None)
-            else:
-                self._assembled.clear()
-        self._unusable.pop(key, None)
+        else:
+            self._assembled.clear()
+            self._shared.forget()
+            self._pools.pop(key, None)
+        self._find_unusable(key, every)
+
+    def _find_unusable(self, key: PoolKey, every: Collection[ResourceSlice]) -> None:
+        before = self._unusable.pop(key, None)
         counted = [each for each in every if each.counter_sets]
         if counted and not self.behaviour.counters_of_served_nodes:
             pool = assembled(key, counted, every)
             if pool is not None and (pool.incomplete or pool.invalid):
                 self._unusable[key] = pool
+        if before is not None or key in self._unusable:
+            self._assembled.clear()
+            self._shared.forget()
+
+    @contextmanager
+    def looking_for_all(self) -> Iterator[None]:
+        """What is evaluated meanwhile serves all nodes: it counts for the turn, and for no node."""
+        before = self.answers.work
+        try:
+            with self.answers.limited(EVALUATIONS, "all nodes: "):
+                yield
+        finally:
+            self.evaluated_for_all += self.answers.work - before
 
 
 def _devices(parts: Iterable[ResourceSlice]) -> int:

@@ -1,15 +1,18 @@
 """Pools: the slices of one driver and pool name that a node can use."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from typing import TYPE_CHECKING
 
 from fairlead.claims.constraints import TypedValue, attribute_of
-from fairlead.claims.nodes import serves
 from fairlead.model.claims import DeviceId
-from fairlead.model.devices import CounterSet, Device, DeviceForm, DeviceNodes, Exact, ResourceSlice
+from fairlead.model.devices import CounterSet, Device, DeviceForm, Exact, ResourceSlice
+from fairlead.model.lazy_dataclass import dataclass
 
-#: Kinds of requests, and attributes, that a node keeps answers for.
+if TYPE_CHECKING:
+    from fairlead.claims.pool_index import PoolIndex
+
+#: Kinds of requests, and attributes, that a pool keeps answers for after a search.
 _MOST_KINDS = 32
 PoolKey = tuple[str, str]
 #: Set and counter.
@@ -29,7 +32,7 @@ class DeviceCandidate:
 
 @dataclass(slots=True, eq=False)
 class DevicePool:
-    """A pool as one node sees it. Without devices where it is incomplete or invalid."""
+    """A pool as nodes see it. Without devices where it is incomplete or invalid."""
 
     key: PoolKey
     incomplete: bool = False
@@ -43,9 +46,16 @@ class DevicePool:
     consumers: list[Device] = field(default_factory=list)
     #: What claims leave of the counters: of which usage, at which stamp.
     left: tuple[int, int, Counters] | None = None
+    #: Answers for all nodes that see the pool, where it has many devices.
+    index: "PoolIndex | None" = None
+    #: Candidates by what is asked for, whether in use or not; None: some are errors.
+    usable: dict[object, list[DeviceCandidate] | None] = field(default_factory=dict)
     _uses: dict[int, list[tuple[CounterKey, Exact]]] = field(default_factory=dict)
     _has_odd_uses: bool | None = None
+    _has_shares: bool | None = None
+    _rank: tuple[bool, PoolKey] | None = None
     _candidates: list[DeviceCandidate] | None = None
+    _values: dict[str, dict[int, TypedValue | None]] = field(default_factory=dict)
 
     def uses(self, form: DeviceForm) -> list[tuple[CounterKey, Exact]]:
         """What a device of the pool consumes."""
@@ -65,6 +75,13 @@ class DevicePool:
         return self._has_odd_uses
 
     @property
+    def has_shares(self) -> bool:
+        """Some devices can be chosen more than once."""
+        if self._has_shares is None:
+            self._has_shares = any(each.form.shareable for each in self.devices)
+        return self._has_shares
+
+    @property
     def devices(self) -> list[Device]:
         return [device for part in self.offering for device in part.devices]
 
@@ -82,7 +99,25 @@ class DevicePool:
     @property
     def rank(self) -> tuple[bool, PoolKey]:
         """Pools with binding conditions are the last choice."""
-        return any(each.form.binding_conditions is not None for each in self.devices), self.key
+        if self._rank is None:
+            conditions = (each.form.binding_conditions for each in self.devices)
+            self._rank = any(each is not None for each in conditions), self.key
+        return self._rank
+
+    def value(self, candidate: DeviceCandidate, attribute: str) -> TypedValue | None:
+        """An attribute of a device of the pool, looked up once."""
+        known = self._values.setdefault(attribute, {})
+        key = id(candidate)
+        if key not in known:
+            known[key] = attribute_of(candidate.device, candidate.key.driver, attribute)
+        return known[key]
+
+    def forget(self) -> None:
+        """Before it keeps too much: claims may ask in many ways."""
+        if len(self.usable) > _MOST_KINDS:
+            self.usable.clear()
+        if len(self._values) > _MOST_KINDS:
+            self._values.clear()
 
     def __str__(self) -> str:
         return "/".join(self.key)
@@ -90,69 +125,29 @@ class DevicePool:
 
 @dataclass(slots=True, eq=False)
 class NodePools:
-    """All pools of a node, in the order in which devices are tried."""
+    """All pools of a node, in the order in which devices are tried.
+
+    One object for all nodes that see the same, unless devices say which nodes they are for.
+    """
 
     labels: Mapping[str, str]
     pools: list[DevicePool]
-    candidates: list[DeviceCandidate] = field(init=False)
-    #: Some devices can be chosen more than once.
-    has_shares: bool = field(init=False)
-    #: Candidates by what is asked for, whether in use or not; None: some are errors.
-    usable: dict[object, list[DeviceCandidate] | None] = field(default_factory=dict)
-    _values: dict[str, dict[int, TypedValue | None]] = field(default_factory=dict)
-    _counts: dict[object, Counter[TypedValue | None]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.candidates = [each for pool in self.pools for each in pool.candidates]
-        self.has_shares = any(each.device.form.shareable for each in self.candidates)
+    @property
+    def candidates(self) -> list[DeviceCandidate]:
+        if len(self.pools) == 1:
+            return self.pools[0].candidates
+        return [each for pool in self.pools for each in pool.candidates]
+
+    @property
+    def has_shares(self) -> bool:
+        """Some devices can be chosen more than once."""
+        return any(pool.has_shares for pool in self.pools)
 
     def forget(self) -> None:
-        """Before it keeps too much: claims may ask in many ways."""
-        if len(self.usable) > _MOST_KINDS or len(self._values) > _MOST_KINDS:
-            self.usable.clear()
-            self._values.clear()
-            self._counts.clear()
-
-    def value(self, candidate: DeviceCandidate, attribute: str) -> TypedValue | None:
-        """An attribute of a device, looked up once."""
-        known = self._values.setdefault(attribute, {})
-        key = id(candidate)
-        if key not in known:
-            known[key] = attribute_of(candidate.device, candidate.key.driver, attribute)
-        return known[key]
-
-    def counts(self, kind: object, attribute: str) -> Counter[TypedValue | None]:
-        """How many devices that can serve this have which value of the attribute."""
-        place = kind, attribute
-        if place not in self._counts:
-            usable = self.usable[kind] or ()
-            self._counts[place] = Counter(self.value(each, attribute) for each in usable)
-        return self._counts[place]
-
-
-@dataclass(frozen=True, slots=True)
-class ServedByDevices:
-    """Which nodes the devices of a slice are for, where each says so: most of them name one."""
-
-    names: frozenset[str]
-    others: tuple[DeviceNodes, ...]
-
-
-def served_by_devices(part: ResourceSlice) -> ServedByDevices:
-    each = (device.form.nodes for device in part.devices) if part.per_device else ()
-    said = dict.fromkeys(nodes for nodes in each if nodes is not None)
-    names = frozenset(nodes.node_name for nodes in said if nodes.node_name)
-    return ServedByDevices(names, tuple(nodes for nodes in said if not nodes.node_name))
-
-
-def is_relevant(
-    part: ResourceSlice, served: ServedByDevices, name: str, labels: Mapping[str, str]
-) -> bool:
-    """Whether the node may use the slice."""
-    nodes = part.nodes
-    if nodes.node_name or nodes.all_nodes or nodes.terms is not None:
-        return serves(nodes, name, labels)
-    return name in served.names or any(serves(each, name, labels) for each in served.others)
+        """What is kept for searches, if it is much."""
+        for pool in self.pools:
+            pool.forget()
 
 
 def newest(slices: Sequence[ResourceSlice]) -> list[ResourceSlice]:

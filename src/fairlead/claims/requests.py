@@ -7,8 +7,9 @@ from fairlead.claims.answers import SelectorAnswers
 from fairlead.claims.capacity import Amounts, consumed, fits
 from fairlead.claims.errors import AllocationError
 from fairlead.claims.nodes import serves
-from fairlead.claims.pools import DeviceCandidate, NodePools
+from fairlead.claims.pools import DeviceCandidate, DevicePool, NodePools
 from fairlead.claims.selecting import DeviceSelection, SelectorFault
+from fairlead.claims.turn_limit import TurnLimit
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.claims import (
@@ -20,8 +21,8 @@ from fairlead.model.claims import (
     ResourceClaim,
 )
 from fairlead.model.devices import DeviceClass, DeviceForm, DeviceTaint, DeviceToleration
-
 from fairlead.model.lazy_dataclass import dataclass
+
 _BLOCKING = ("NoSchedule", "NoExecute")
 
 
@@ -42,10 +43,16 @@ class WantedDevices:
     every: list[DeviceCandidate] | None = None
     #: Equal for requests that the same devices can serve.
     kind: object = field(init=False)
+    #: By identity of capacities and of taints, which many devices share.
     _amounts: dict[int, tuple[DeviceForm, Amounts | None]] = field(default_factory=dict)
+    _tolerated: dict[int, tuple[tuple[DeviceTaint, ...], bool]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.kind = self.selection, self.need.tolerations, self.need.capacity
+
+    @property
+    def is_for_all(self) -> bool:
+        return self.need.mode == ALL_DEVICES
 
     @property
     def full_name(self) -> str:
@@ -58,16 +65,23 @@ class WantedDevices:
 
     def amounts(self, form: DeviceForm, rules: Behaviour) -> Amounts | None:
         """What it consumes of the device's capacities; None: the device has not enough."""
-        known = self._amounts.get(id(form))
+        known = self._amounts.get(id(form.capacity))
         if known is None:
             found = consumed(form, self.need.capacity, strict=rules.strict_capacity)
-            known = self._amounts[id(form)] = form, found
+            known = self._amounts[id(form.capacity)] = form, found
         return known[1]
 
     def tolerates(self, form: DeviceForm) -> bool:
         """Whether taints of the device do not matter to it."""
-        blocking = [taint for taint in form.taints if taint.effect in _BLOCKING]
-        return all(_tolerated(taint, self.need.tolerations) for taint in blocking)
+        taints = form.taints
+        if not taints:
+            return True
+        known = self._tolerated.get(id(taints))
+        if known is None:
+            blocking = (taint for taint in taints if taint.effect in _BLOCKING)
+            found = all(_tolerated(taint, self.need.tolerations) for taint in blocking)
+            known = self._tolerated[id(taints)] = taints, found
+        return known[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +94,7 @@ class Preparation:
     usage: DeviceUsage
     rules: Behaviour
     node: str
+    turn: TurnLimit
 
     def claim(self, claim: ResourceClaim) -> list[list[WantedDevices]]:
         """Alternatives of each request, in order. Raises AllocationError."""
@@ -126,7 +141,7 @@ class Preparation:
             raise AllocationError(f"{where}: {text} not found")
         selection = DeviceSelection(known.name, known.selectors, need.selectors)
         wanted = WantedDevices(claim.key, request, alternative, need, known, selection, need.count)
-        if need.mode == ALL_DEVICES:
+        if wanted.is_for_all:
             wanted.every = self._every(where, wanted)
             wanted.count = len(wanted.every)
         elif need.mode != EXACT_COUNT:
@@ -140,11 +155,38 @@ class Preparation:
                 state = "being updated" if pool.incomplete else "invalid"
                 text = f"asks for all devices, but resource pool {pool} is currently {state}"
                 raise AllocationError(f"{where}: {text}")
-            for candidate in pool.candidates:
-                said = self.selectable(wanted, candidate)
-                if said and self._has_capacity(where, wanted, candidate):
-                    found.append(candidate)
+            usable = self.usable(wanted, pool)
+            if usable is None:  # the first error is the answer
+                usable = [each for each in pool.candidates
+                          if self.selectable(wanted, each)
+                          and self._has_amounts(where, wanted, each)]  # fmt: skip
+            found += self._with_capacity(wanted, pool, usable)
         return found
+
+    def usable(self, wanted: WantedDevices, pool: DevicePool) -> list[DeviceCandidate] | None:
+        """Devices of the pool that can serve it, in use or not; None: some device is an error.
+
+        Raises LookUnfinished: what was found is kept, by kind of request.
+        """
+        if pool.index is not None:
+            return pool.index.usable(wanted, self.node, self.of_node.labels)
+        known, kind = pool.usable, (wanted.is_for_all, wanted.kind)
+        if kind not in known:
+            try:
+                known[kind] = [each for each in pool.candidates if self._is_usable(wanted, each)]
+            except AllocationError:
+                known[kind] = None
+            self.turn.spend(devices=2 * len(pool.candidates))
+        return known[kind]
+
+    def _is_usable(self, wanted: WantedDevices, candidate: DeviceCandidate) -> bool:
+        """Taints come last: amounts of a tainted device may be an error."""
+        form = candidate.device.form
+        return (
+            self.selectable(wanted, candidate)
+            and wanted.amounts(form, self.rules) is not None
+            and (wanted.is_for_all or wanted.tolerates(form))
+        )
 
     def selectable(self, wanted: WantedDevices, candidate: DeviceCandidate) -> bool:
         """By selectors, and by the nodes that the device serves. Raises AllocationError."""
@@ -156,15 +198,30 @@ class Preparation:
         nodes = candidate.device.form.nodes
         return nodes is not None and serves(nodes, self.node, self.of_node.labels)
 
-    def _has_capacity(self, where: str, wanted: WantedDevices, candidate: DeviceCandidate) -> bool:
+    def _has_amounts(self, where: str, wanted: WantedDevices, candidate: DeviceCandidate) -> bool:
         try:
-            amounts = wanted.amounts(candidate.device.form, self.rules)
+            return wanted.amounts(candidate.device.form, self.rules) is not None
         except AllocationError as error:
             text = f"checking capacity for device {candidate.key.device}"
             raise AllocationError(f"{where}: {text}: {error}") from None
-        if amounts is None or self.rules.strict_capacity:
-            return amounts is not None
-        return fits(candidate.device.form, amounts, self.usage.consumed(candidate.key), {})
+
+    def _with_capacity(
+        self, wanted: WantedDevices, pool: DevicePool, usable: list[DeviceCandidate]
+    ) -> list[DeviceCandidate]:
+        """Of these, what shares leave enough of, in versions that look at it here."""
+        usage, rules = self.usage, self.rules
+        if rules.strict_capacity or not pool.has_shares or not usage.stamp(pool.key):
+            return usable
+        return [
+            each
+            for each in usable
+            if fits(
+                each.device.form,
+                wanted.amounts(each.device.form, rules) or (),
+                usage.consumed(each.key),
+                {},
+            )
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +237,13 @@ class PreparedClaims:
             return False
         if any(mine is not other for mine, other in zip(self.claims, claims, strict=True)):
             return False
-        return self.has_classes(classes)
+        return self.has_classes(classes, for_all=False)
 
-    def has_classes(self, classes: Mapping[str, DeviceClass]) -> bool:
-        """Whether the classes are still the same, and no request is for all devices."""
+    def has_classes(self, classes: Mapping[str, DeviceClass], *, for_all: bool = True) -> bool:
+        """Whether classes are the same; without `for_all`, also that none is for all devices."""
         return all(
-            wanted.every is None and classes.get(wanted.known_class.name) is wanted.known_class
+            (for_all or wanted.every is None)
+            and classes.get(wanted.known_class.name) is wanted.known_class
             for claim in self.requests
             for request in claim
             for wanted in request

@@ -125,7 +125,7 @@ class TrialState:
         for constraint in self.constraints[claim]:
             if not constraint.concerns(wanted.request, wanted.alternative):
                 continue
-            value = self.of_node.value(candidate, constraint.attribute)
+            value = candidate.pool.value(candidate, constraint.attribute)
             if not constraint.add(wanted.request, value):
                 if must:
                     raise self._unsatisfied(choice)

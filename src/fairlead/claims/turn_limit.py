@@ -8,7 +8,7 @@ from fairlead.claims.errors import LookUnfinished
 #: Steps of searches, as the allocator counts them: about 60 ms.
 _STEPS = 6000
 #: So many devices are looked at in the time of a step; an evaluation takes as long as some steps.
-_DEVICES_OF_STEP = 4
+DEVICES_OF_STEP = 4
 STEPS_OF_EVALUATION = 4
 
 
@@ -42,6 +42,6 @@ class TurnLimit:
         """After so much was done, and is kept."""
         if self._left is None:
             return
-        self._left -= steps + STEPS_OF_EVALUATION * evaluations + -(-devices // _DEVICES_OF_STEP)
+        self._left -= steps + STEPS_OF_EVALUATION * evaluations + -(-devices // DEVICES_OF_STEP)
         if self._left < 0:
             raise LookUnfinished

@@ -31,6 +31,8 @@ class BegunLook:
 
     #: Rows that were looked at, as they were at a position of the log of changes.
     done: NodeMask
+    #: Rows that counts of devices do not decide.
+    to_ask: NodeMask
     mark: Mark
     #: Turns and steps that are left before it is given up.
     turns: int
@@ -43,11 +45,11 @@ class BegunLook:
         changed = changes.since(self.mark)
         self.mark = changes.mark
         if changed is None or changed.get(ANYWHERE, 0) & _CHANGES:
-            self.done[:] = self.counted = False
+            self.done[:] = self.to_ask[:] = self.counted = False
             self.steps -= _STEPS_OF_RESTART
             return
         rows = [row for row, aspects in changed.items() if row != ANYWHERE and aspects & _CHANGES]
-        self.done[rows] = False
+        self.done[rows] = self.to_ask[rows] = False
 
 
 @dataclass(slots=True)

@@ -63,10 +63,16 @@ class ClaimBlocks:
         self._cluster = cluster
         self._devices: OrderedDict[str, NodeGpuDevices] = OrderedDict()
         self._kept = 0
-        #: Devices that were sorted by GPU, in all: the work that was done.
-        self.sorted = 0
+        #: Devices that were sorted by GPU, in all, and pods that were looked at.
+        self._sorted = 0
+        self._walked = 0
         #: Whether devices of nodes with slices are surely of different GPUs.
         self._distinct: dict[str, bool] = {}
+
+    @property
+    def work(self) -> int:
+        """All that was done until now, in devices that are looked at."""
+        return 6 * self._sorted + self._walked
 
     @property
     def in_trial(self) -> bool:
@@ -92,7 +98,7 @@ class ClaimBlocks:
         if found is None:
             parts = self._cluster.claims.slices_on(node)
             found = self._devices[node] = NodeGpuDevices.of(claim_gpus.published(parts))
-            self.sorted += found.count
+            self._sorted += found.count
             self._kept += _weight(found)
             while self._kept > _MOST_DEVICES and len(self._devices) > 1:
                 self._kept -= _weight(self._devices.popitem(last=False)[1])
@@ -148,7 +154,10 @@ class ClaimBlocks:
         ):
             return found
         for held in cluster.held_on(node):
+            self._walked += 1
             found.update(self._gpus_of(held, row))
+            if "" in found:  # it may be any of them
+                return found
         for kept in cluster.releasing.on(node):
             found.update(self._names(kept.grant.uses, row))
         return found

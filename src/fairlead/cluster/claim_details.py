@@ -79,7 +79,8 @@ def _preparation(node: Node, state: DeviceClaims) -> Preparation:
     inventory = state.inventory
     of_node = inventory.on(node.name, node.labels)
     rules = inventory.behaviour
-    return Preparation(state.classes, of_node, inventory.answers, state.usage, rules, node.name)
+    turn, answers = inventory.turn, inventory.answers
+    return Preparation(state.classes, of_node, answers, state.usage, rules, node.name, turn)
 
 
 def _line(

@@ -153,8 +153,9 @@ def _addresses(devices: Iterable[tuple[ResourceSlice, Device]]) -> dict[str, str
     """UUIDs by PCI address, of devices that publish both."""
     found: dict[str, str] = {}
     for part, device in devices:
-        gpu = gpu_of(part, device, {})
-        if gpu is not None and not gpu.mask and (address := address_of(device)):
+        address = address_of(device)
+        gpu = gpu_of(part, device, {}) if address else None
+        if gpu is not None and not gpu.mask:
             found[address] = gpu.uuid
     return found
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairlead.claims.errors import AllocationError, InvalidPools, LookUnfinished, SearchLimit
-from fairlead.claims.inventory import DeviceInventory
+from fairlead.claims.turn_limit import STEPS_OF_EVALUATION
 from fairlead.cluster.arrays import Rows
 from fairlead.cluster.claim_answers import UNKNOWN, BegunLook, ClaimAnswers
 from fairlead.cluster.nodes import Nodes
@@ -33,8 +33,6 @@ _MOST_STEPS = 40_000
 _MOST_STEPS_IN_TRIAL = 10_000
 #: After so many turns it is given up as well: kube-scheduler does after ten seconds.
 _MOST_TURNS = 100
-#: What asking a node costs besides, in steps.
-_EACH = 5
 
 
 class NodeSearch:
@@ -56,7 +54,7 @@ class NodeSearch:
         changes, look = self._state.changes, None if in_trial else self._kept.begun
         if look is None:
             done = np.zeros(self._nodes.all_rows, dtype=np.bool_)
-            look = BegunLook(done, changes.mark, _MOST_TURNS, self._most_steps)
+            look = BegunLook(done, done.copy(), changes.mark, _MOST_TURNS, self._most_steps)
         else:
             look.follow(changes)
         if in_trial:  # a look at what is there goes on later, and follows what has changed
@@ -91,7 +89,7 @@ class NodeSearch:
             self.see_other_uses()
 
     def _decide_by_counts(self, look: BegunLook) -> None:
-        left = np.flatnonzero(~look.done[self._rows])
+        left = np.flatnonzero(~(look.done | look.to_ask)[self._rows])
         if len(left) < _MANY:
             return
         objects = list(self._nodes.at(left).objects())
@@ -105,18 +103,21 @@ class NodeSearch:
         self._note(self._rows[left[codes == NO]], CANNOT, look)
         alone = _is_one_device(self._claims)
         for place in np.flatnonzero(codes == YES).tolist():
-            node = objects[place]
-            if node is not None and self._has_all(node.name, alone):
-                self._note(self._rows[left[place : place + 1]], FITS, look)
+            node, row = objects[place], self._rows[left[place : place + 1]]
+            has_all, looked = self._has_all(node.name, alone) if node else (False, 0)
+            if has_all:
+                self._note(row, FITS, look)
+            else:
+                look.to_ask[row] = True
+            self._state.inventory.turn.spend(devices=looked)
 
-    def _has_all(self, node: str, alone: bool) -> bool:
-        """Whether all devices there can be used; not if it has to be asked. Spends."""
+    def _has_all(self, node: str, alone: bool) -> tuple[bool, int]:
+        """Whether all devices there can be used; and what it took, in devices."""
         blocks = self._state.blocks
-        before = blocks.sorted
+        before = blocks.work
         # Of several devices, some could be of one GPU.
         found = not blocks.on(node) and (alone or not blocks.may_clash(node))
-        self._state.inventory.turn.spend(devices=2 + 6 * (blocks.sorted - before))
-        return found
+        return found, 4 + blocks.work - before
 
     def _note(self, rows: Rows, code: int, look: BegunLook) -> None:
         self._kept.codes[rows] = code
@@ -136,14 +137,16 @@ class NodeSearch:
                 self._ask(node, row, look)
 
     def _ask(self, node: Node, row: int, look: BegunLook) -> None:
-        allocator, inventory = self._state.allocator, self._state.inventory
-        before, looked = allocator.work, _looked(inventory)
+        state, allocator, inventory = self._state, self._state.allocator, self._state.inventory
+        before, all_before, spent = allocator.work, state.work, inventory.turn.spent
+        shared = inventory.evaluated_for_all
         self._kept.codes[row] = self._on(node, row)
         self._kept.in_use[row] = UNKNOWN
         look.done[row] = True
         work = allocator.work - before
-        look.steps -= max(0, work - _FEW_STEPS)
-        inventory.turn.spend(steps=_EACH + work, devices=_looked(inventory) - looked)
+        shared = STEPS_OF_EVALUATION * (inventory.evaluated_for_all - shared)
+        look.steps -= max(0, work - shared - _FEW_STEPS)
+        inventory.turn.spend(steps=max(0, state.work - all_before - inventory.turn.spent + spent))
 
     def see_other_uses(self) -> None:
         """Where claims cannot be allocated, whether GPUs are in use otherwise, for the reasons."""
@@ -152,9 +155,9 @@ class NodeSearch:
         unknown = np.flatnonzero((kept.codes[self._rows] == CANNOT) & (kept.in_use[self._rows] < 0))
         objects = self._nodes.at(unknown).objects()
         for node, row in zip(objects, self._rows[unknown].tolist(), strict=True):
-            before = blocks.sorted
+            before = blocks.work
             kept.in_use[row] = node is not None and blocks.has_others(node.name)
-            turn.spend(devices=2 + 6 * (blocks.sorted - before))
+            turn.spend(devices=2 + blocks.work - before)
 
     def _on(self, node: Node, row: int) -> int:
         self._kept.earliness[row] = 0
@@ -180,11 +183,6 @@ class NodeSearch:
             raise
         except AllocationError:
             return None
-
-
-def _looked(inventory: DeviceInventory) -> int:
-    """Devices that nodes were asked about, and what putting them together took."""
-    return inventory.gathered + 2 * inventory.answers.asked
 
 
 def _is_one_device(claims: Sequence[ResourceClaim]) -> bool:

@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairlead.claims.free_devices import can_be_held
+from fairlead.claims.shared_slices import lines_of
 from fairlead.cluster import claim_gpus
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.changes import ANYWHERE
 from fairlead.cluster.device_claims import ClaimChange, ClaimWrite
 from fairlead.cluster.kept_devices import holder_of
 from fairlead.model.claims import AllocatedDevice, ClaimObject, ResourceClaim
-from fairlead.model.devices import ResourceSlice
+from fairlead.model.devices import DeviceNodes, ResourceSlice
 from fairlead.model.pods import Pod
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ _FEW = 8
 MOST_DEVICES = 4096
 #: Of no single node, in all: each node that is asked has to look at all of them.
 MOST_SHARED = 16_384
+#: Lines of selectors of such slices and devices, in all: each node is compared with all of them.
+MOST_LINES = 65_536
 
 
 def put(cluster: "Cluster", seen: ClaimObject) -> bool:
@@ -52,12 +55,23 @@ def _within_limit(cluster: "Cluster", part: ResourceSlice) -> ResourceSlice:
     So its pool is incomplete there, and no other node is concerned whose pool it may name.
     """
     node = part.nodes.node_name
-    listed, most = _listed_beside(cluster, part), MOST_DEVICES if node else MOST_SHARED
-    if not part.devices or listed + len(part.devices) <= most:
-        return part
     whose = f"the slices of node {node}" if node else "all slices of no single node together"
-    problem = f"{whose} list more than {most} devices"
+    listed, most = _listed_beside(cluster, part), MOST_DEVICES if node else MOST_SHARED
+    if not node and _lines_with(cluster, part) > MOST_LINES:
+        problem = f"selectors of nodes of {whose} have more than {MOST_LINES} lines"
+        part = replace(part, nodes=DeviceNodes())
+    elif part.devices and listed + len(part.devices) > most:
+        problem = f"{whose} list more than {most} devices"
+    else:
+        return part
     return replace(part, pool="", slice_count=1, devices=(), counter_sets=(), problem=problem)
+
+
+def _lines_with(cluster: "Cluster", part: ResourceSlice) -> int:
+    """Lines of the selectors of all slices of no single node, with this one as it is now."""
+    before = cluster.claims.slice_named(part.name)
+    own = lines_of(before) if before is not None and not before.nodes.node_name else 0
+    return cluster.claims.inventory.shared_lines - own + lines_of(part)
 
 
 def _listed_beside(cluster: "Cluster", part: ResourceSlice) -> int:

@@ -312,12 +312,17 @@ class Cluster:
             columns.pods.take(held.pod.uid)
         columns.scored[0, row] += sign * held.scored[0]
         columns.scored[1, row] += sign * held.scored[1]
+        if held.ports or held.pod.request.volumes is not None:
+            self.use_of_node(row, held, sign)
+        if held.grant or held.shared:
+            self._occupy_devices(row, held, sign)
+
+    def use_of_node(self, row: int, held: Holding, sign: int) -> None:
+        """Its ports and its volumes alone, without logging it."""
         if held.ports:
             self._occupy_ports(row, held.ports, sign)
         if held.pod.request.volumes is not None:
             self._occupy_volumes(held, held.pod.request.volumes, sign)
-        if held.grant or held.shared:
-            self._occupy_devices(row, held, sign)
 
     def _shares(self) -> Iterator[Share]:
         for held in self.holdings.values():

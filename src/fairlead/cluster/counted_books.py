@@ -5,7 +5,7 @@ goes. A bound pod keeps what its bind says that it was charged with. When an obj
 changes, pods that run are charged over several turns, node by node.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -138,7 +138,11 @@ class CountedBooks:
             if book is not None and book.take(uid) and not self._cluster.in_trial:
                 self._on_released(name)
 
-    def _concerned(self, pod: Pod) -> Iterable[CountedBook]:
+    def charges(self, pod: Pod) -> bool:
+        """Whether the pod may be charged for any resource."""
+        return bool(self._concerned(pod))
+
+    def _concerned(self, pod: Pod) -> Sequence[CountedBook]:
         said = pod.counted
         if said is None:
             return self._by_gpu

@@ -15,13 +15,14 @@ from fairlead.claims.errors import InvalidPools
 from fairlead.claims.extended import RequestMapping
 from fairlead.claims.inventory import DeviceInventory
 from fairlead.claims.pools import PoolKey
+from fairlead.claims.turn_limit import DEVICES_OF_STEP
 from fairlead.claims.usage import DeviceUsage
 from fairlead.cluster.changes import ChangeLog
 from fairlead.cluster.claim_answers import KeptAnswers
 from fairlead.cluster.claim_groups import ClaimGroups
 from fairlead.cluster.claim_holders import ClaimHolders
 from fairlead.cluster.compute_domains import ComputeDomains
-from fairlead.cluster.device_taints import tainted, taints_part
+from fairlead.cluster.device_taints import MOST_TAINTS, tainted, taints_part
 from fairlead.cluster.extended_classes import ExtendedClasses, in_flight_uid
 from fairlead.cluster.grouped import Grouped
 from fairlead.cluster.kept_devices import KEPT, KeptDevices, holder_of
@@ -37,8 +38,8 @@ from fairlead.model.claims import (
 from fairlead.model.compute_domains import ComputeDomain
 from fairlead.model.devices import DeviceClass, DeviceTaintRule, ResourceSlice
 from fairlead.model.extended import ExtendedUse
-from fairlead.model.nodes import Node
 from fairlead.model.lazy_dataclass import dataclass
+from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: What asking a node costs besides, in steps.
+STEPS_OF_ASK = 5
 #: How often devices of one GPU are chosen twice for a pod before it is refused.
 _MOST_CLASHES = 8
 
@@ -116,6 +119,10 @@ class DeviceClaims:
         #: What claims hold of it.
         self.usage = DeviceUsage()
         self._allocator: Allocator | None = None
+        #: How often nodes were asked for devices.
+        self._asks = 0
+        #: Until where `work` has been counted, while it is (`device_work.py`).
+        self.counted_until: int | None = None
         #: Devices of GPUs that are in use otherwise; set by the cluster.
         self.blocks: ClaimBlocks
         #: What changes in the cluster; set by the cluster.
@@ -225,8 +232,11 @@ class DeviceClaims:
 
     @property
     def work(self) -> int:
-        """What searches for devices took until now, in steps."""
-        return self._allocator.work if self._allocator is not None else 0
+        """What searches for devices took until now, and what they looked at, in steps."""
+        if self._allocator is None:
+            return 0
+        looked = self.inventory.looked + self.blocks.work
+        return self._allocator.work + STEPS_OF_ASK * self._asks + looked // DEVICES_OF_STEP
 
     @property
     def totals(self) -> "DeviceTotals":
@@ -248,6 +258,7 @@ class DeviceClaims:
         `but_not`: devices that are left out. Raises AllocationError, and InvalidPools.
         """
         self.settle_taints()
+        self._asks += 1
         if self.wanted and (found := self._wanted(node, claims, but_not)):
             return found
         return self._allocated_but(node, claims, but_not)
@@ -439,7 +450,9 @@ class DeviceClaims:
             del self._to_taint[name]
             if part := self._slices.get(name):
                 self._publish(part)
-                self.inventory.turn.spend(steps=5, devices=2 * len(part.devices))
+                rules = len(self._taint_rules)
+                looked = len(part.devices) * (2 + min(rules, MOST_TAINTS) // 4) + rules // 2
+                self.inventory.turn.spend(steps=5, devices=looked)
 
     # -- what is in flight -------------------------------------------------------------------
 

@@ -6,6 +6,9 @@ from dataclasses import replace
 from fairlead.model.behaviour import KUBERNETES_1_37, Behaviour
 from fairlead.model.devices import Device, DeviceTaint, DeviceTaintRule, ResourceSlice
 
+#: Different taints that rules may add to one device: the API allows a slice sixteen of them.
+MOST_TAINTS = 256
+
 
 def tainted(
     part: ResourceSlice, rules: Collection[DeviceTaintRule], behaviour: Behaviour
@@ -16,7 +19,16 @@ def tainted(
     )
     if not matching:
         return part
-    return replace(part, devices=tuple(_tainted(device, matching) for device in part.devices))
+    named, for_all = {rule.device for rule in matching}, _taints(matching, None)
+    added = {
+        device.name: _taints(matching, device.name) if device.name in named else for_all
+        for device in part.devices
+    }
+    if max(map(len, added.values()), default=0) > MOST_TAINTS:
+        problem = f"rules add more than {MOST_TAINTS} taints to a device"
+        return replace(part, devices=(), problem=problem)
+    devices = (_tainted(device, added[device.name]) for device in part.devices)
+    return replace(part, devices=tuple(devices))
 
 
 def taints_part(rule: DeviceTaintRule, part: ResourceSlice, behaviour: Behaviour) -> bool:
@@ -26,10 +38,12 @@ def taints_part(rule: DeviceTaintRule, part: ResourceSlice, behaviour: Behaviour
     return rule.driver in (None, part.driver) and rule.pool in (None, part.pool)
 
 
-def _tainted(device: Device, rules: Collection[DeviceTaintRule]) -> Device:
-    added: tuple[DeviceTaint, ...] = tuple(
-        rule.taint for rule in rules if rule.device in (None, device.name)
-    )
+def _taints(rules: Collection[DeviceTaintRule], device: str | None) -> tuple[DeviceTaint, ...]:
+    """Each once, of the rules that are for all devices, or for this one."""
+    return tuple(dict.fromkeys(rule.taint for rule in rules if rule.device in (None, device)))
+
+
+def _tainted(device: Device, added: tuple[DeviceTaint, ...]) -> Device:
     if not added:
         return device
     return replace(device, form=replace(device.form, taints=(*device.form.taints, *added)))

@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 def plain_pods(cluster: "Cluster", uids: Iterable[str]) -> list[str]:
-    """Those that hold amounts and GPUs of a node, and nothing else, each once."""
-    if cluster.counted is not None:
-        return []
-    holdings, row_of = cluster.holdings, cluster.row_of
-    return [uid for uid in dict.fromkeys(uids) if _is_plain(holdings.get(uid), row_of)]
+    """Those that hold what belongs to one node, and nothing that is counted, each once."""
+    holdings, row_of, counted = cluster.holdings, cluster.row_of, cluster.counted
+    found = [uid for uid in dict.fromkeys(uids) if _is_plain(holdings.get(uid), row_of)]
+    if counted is None:
+        return found
+    return [uid for uid in found if not counted.charges(holdings[uid].pod)]
 
 
 def _is_plain(held: Holding | None, nodes: Collection[str]) -> bool:
-    if held is None or held.ports or held.shared or held.node not in nodes:
+    if held is None or held.shared or held.node not in nodes:
         return False
     if held.grant is not None and held.grant.member is not None:
         return False
-    request = held.pod.request
-    return not request.claims and request.volumes is None
+    return not held.pod.request.claims
 
 
 class ManyPods:
@@ -64,6 +64,7 @@ class ManyPods:
         self._cluster.columns.pods.take_all([held.pod for held in self._pods])
         self._gpus.release()
         self._occupy(-1)
+        self._use(-1)
 
     def attach(self) -> None:
         """Puts it back, when all is as it was after `detach`: the last one first."""
@@ -74,6 +75,13 @@ class ManyPods:
         )
         self._gpus.occupy()
         self._occupy(+1)
+        self._use(+1)
+
+    def _use(self, sign: int) -> None:
+        """Ports and volumes: few pods have some."""
+        for row, held in zip(self._rows, self._pods, strict=True):
+            if held.ports or held.pod.request.volumes is not None:
+                self._cluster.use_of_node(row, held, sign)
 
     def _occupy(self, sign: int) -> None:
         """What they take of their rows, by amounts; and in the log."""

@@ -73,6 +73,11 @@ class NodeTerm:
     def __hash__(self) -> int:
         return self._hash
 
+    @property
+    def lines(self) -> int:
+        """What it takes to compare a node with it; sixteen values are as much as one line."""
+        return sum(1 + len(line.values) // 16 for line in (*self.labels, *self.fields))
+
 
 @dataclass(frozen=True, slots=True)
 class PreferredTerm:

@@ -12,13 +12,14 @@ import numpy as np
 from fairlead.cluster.arrays import NodeMask, Rows
 from fairlead.cluster.claim_room import freed_by
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.device_work import counted_work
 from fairlead.cluster.trial import Trial
 from fairlead.model.claims import AllocatedDevice
-from fairlead.model.pods import Pod
 from fairlead.model.lazy_dataclass import dataclass
+from fairlead.model.pods import Pod
 from fairlead.model.quantities import PODS
 from fairlead.placement.disruption_units import Cost, DisruptionUnit, DisruptionUnits
-from fairlead.placement.making_room import RoomOutcome, RoomPlan, counted_work, evict_units
+from fairlead.placement.making_room import RoomOutcome, RoomPlan, evict_units
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed
 from fairlead.plugins.claim_step import ClaimStep

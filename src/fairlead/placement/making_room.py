@@ -7,8 +7,6 @@ cleared, more and more of them, until the pods fit. Nothing is evicted here: the
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Generic, TypeVar
 
@@ -19,9 +17,9 @@ from fairlead.cluster.claim_room import freed_by
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.cluster.topology_levels import LevelCodes
-from fairlead.model.lazy_dataclass import dataclass
 from fairlead.cluster.trial import Trial
 from fairlead.model.errors import FairleadError
+from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 from fairlead.placement.disruption_units import NO_COST, Cost, DisruptionUnit, DisruptionUnits
 from fairlead.placement.room_rows import FreeAmounts, PodKind, RoomLeft, RoomRows, fitting_pods
@@ -36,8 +34,6 @@ _FIRST_ROWS = 256
 _ROWS_PER_POD = 4
 #: Domains that are looked into.
 _MOST_REGIONS = 8
-#: What a step of the search for devices costs, in the same unit as the work.
-_STEP = 10
 #: Pods that are evicted in one trial; and where their claims are freed, too.
 _MOST_EVICTED = 2000
 _MOST_FREED = 1000
@@ -354,16 +350,6 @@ class RoomSearch(Generic[P]):
         freed = partial(freed_by, cluster=self._cluster, preemptor=self._frees_for)
         pods = [held.pod for unit in units for held in unit.held]
         return sum(1 for pod in pods for _ in freed((pod,))) < sum(1 for _ in freed(pods))
-
-
-@contextmanager
-def counted_work(cluster: Cluster) -> Iterator[None]:
-    """What a search for devices takes counts as work, too."""
-    before = cluster.claims.work
-    try:
-        yield
-    finally:
-        cluster.work.terms += _STEP * (cluster.claims.work - before)
 
 
 def evict_units(

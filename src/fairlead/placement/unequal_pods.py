@@ -100,12 +100,13 @@ def spread_over_few(kinds: Kinds, most: int, work: int = MOST_WORK) -> Taken | N
 
     `work`: numbers that may be computed; with few, nodes are filled once and not improved.
     """
-    left = max(1, work // _work(kinds))
+    left, one_by_one = max(1, work // _work(kinds)), 2 * work
     for regions in _regions(kinds, most):
         found: list[tuple[Taken, Rows]] = []
         for nodes in islice(regions, min(_MOST_TRIED, left)):
             left -= 1
-            taken = _in_nodes(kinds, nodes)
+            taken, spent = _in_nodes(kinds, nodes, min(_MOST_FOR_ONE, one_by_one))
+            one_by_one -= spent
             if taken is not None:
                 found.append((taken, nodes))
         if found:
@@ -249,19 +250,21 @@ def _least_nodes(sizes: PerNode, total: int) -> tuple[int, int]:
     return int(np.searchsorted(np.cumsum(largest), total)), int(largest.sum())
 
 
-def _in_nodes(kinds: Kinds, nodes: Rows) -> Taken | None:
+def _in_nodes(kinds: Kinds, nodes: Rows, most: int) -> tuple[Taken | None, int]:
+    """And what it took to fill nodes one by one; if that is more than `most`, all at once."""
     part = kinds.only(nodes)
-    if _one_by_one(part) > _MOST_FOR_ONE:
+    each, spent = _one_by_one(part), 0
+    if each > most:
         found = _filled_at_once(part)
     else:
-        found = _filled(part, tight=False)
+        found, spent = _filled(part, tight=False), each
         if found is None:
-            found = _filled(part, tight=True)
+            found, spent = _filled(part, tight=True), 2 * each
     if found is None:
-        return None
+        return None, spent
     taken = np.zeros_like(kinds.room)
     taken[:, nodes] = found
-    return taken
+    return taken, spent
 
 
 def _filled(kinds: Kinds, *, tight: bool) -> Taken | None:
@@ -367,7 +370,8 @@ def _moved(kinds: Kinds, taken: Taken, pods: PerNode, allowed: NodeMask, away: i
     rest = replace(kinds, counts=pods, room=room, free=free)
     in_use = np.flatnonzero(taken.any(axis=0) | kinds.used)
     spare = int((kinds.left[in_use] - kinds.size @ taken[:, in_use]).sum())
-    found = _in_nodes(rest, in_use) if spare >= kinds.size @ pods else None
+    is_enough = spare >= kinds.size @ pods
+    found = _in_nodes(rest, in_use, _MOST_FOR_ONE)[0] if is_enough else None
     if found is not None:
         return taken + found
     fits = _fits(rest, pods)
