@@ -66,6 +66,14 @@ def planned_gangs(size: Size) -> Iterator[Made]:
     yield partial(ForecastDue, 50)
 
 
+def planned_gangs_of_most_pods(size: Size) -> Iterator[Made]:
+    """As many pods as a planned gang may have, where as many pods end as a trial takes away."""
+    yield from _ending_pods(size)
+    yield from _waiting_gangs(size, "g", 2, size.each // 10, gpus=5)
+    for number in range(10):
+        yield gone(size, number)
+
+
 def beside_planned_gangs(size: Size) -> Iterator[Made]:
     """Nodes become free that large gangs are planned for; many others could use them until then."""
     yield from _ending_pods(size)
@@ -138,6 +146,8 @@ GANG_SHAPES: dict[str, Shape] = {
     "planned gangs, easy": planned_gangs,
     "planned gangs, conservative": planned_gangs,
     "planned gangs, short-first": planned_gangs,
+    "planned gangs of most pods, easy": planned_gangs_of_most_pods,
+    "planned gangs of most pods, many": planned_gangs_of_most_pods,
     "beside planned gangs, easy": beside_planned_gangs,
     "beside planned gangs, many": beside_planned_gangs,
 }
@@ -149,6 +159,8 @@ GANG_ENGINES: dict[str, Callable[[], Engine]] = {
     "planned gangs, easy": partial(planning_engine, BackfillMode.EASY),
     "planned gangs, conservative": partial(planning_engine, BackfillMode.CONSERVATIVE),
     "planned gangs, short-first": partial(planning_engine, BackfillMode.SHORT_FIRST),
+    "planned gangs of most pods, easy": partial(planning_engine, BackfillMode.EASY),
+    "planned gangs of most pods, many": partial(planning_engine, BackfillMode.CONSERVATIVE),
     "beside planned gangs, easy": partial(planning_engine, BackfillMode.EASY),
     "beside planned gangs, many": partial(planning_engine, BackfillMode.CONSERVATIVE),
 }

@@ -231,3 +231,23 @@ def test_a_unit_that_looks_for_a_place_for_too_long_waits_and_says_so(
     world.submit(*a_job("long", 2, 5000, gpus=1))
     assert not world.runs("long")
     assert any("not all places were looked at" in each.message for each in world.failures.values())
+
+
+@pytest.mark.parametrize("free", [0, 2])
+def test_a_gang_of_many_pods_uses_only_nodes_that_no_planned_unit_needs(
+    free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With few pods it would start beside the planned unit, which needs three of four GPUs."""
+    monkeypatch.setattr(attempts, "_MANY_MEMBERS", 1)
+    names = [f"n{at}" for at in range(2)]
+    world = TimedWorld(*(a_node(name, gpus=4) for name in names))
+    for name in names:
+        world.submit(*a_job(f"r-{name}", 1, 1000, gpus=2))
+    world.submit(*a_job("head", 2, 10, gpus=3))
+    assert world.planned_s("head", 2) == 1000
+    for at in range(free):
+        world.engine.handle(NodeSeen(a_node(f"free{at}", gpus=1)), now=world.now)
+    world.submit(*a_job("long", 2, 5000, gpus=1))
+    assert world.runs("long") == bool(free)
+    if not free:
+        assert "not all places were looked at" in world.failures["long-0"].message

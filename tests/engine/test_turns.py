@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from fairlead.apps.config.profiles import built_in
-from fairlead.claims import turn_limit
+from fairlead.claims import inventory, turn_limit
 from fairlead.cluster import claim_search, counted_books, free_volumes
 from fairlead.engine import (
     claim_gates,
@@ -29,7 +29,7 @@ from fairlead.engine import (
     plans,
     requeuer,
 )
-from fairlead.engine.backfill import attempts, ends, made_plans, planner
+from fairlead.engine.backfill import attempts, ends, made_plans, planner, trial_parts
 from fairlead.engine.engine import Engine
 from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.kube.codec import decode_pod
@@ -46,6 +46,8 @@ from turn_costs import Counted, counting, counting_lines
 MOST_LINES = 2_500_000
 MOST_WORK = 250_000
 MOST_BYTES = 1_000_000_000
+#: Of searches for devices: they are counted at their most expensive.
+MOST_DEVICE_WORK = 300_000
 #: At one percent, the pod of many containers still fits without a search for victims.
 SLACK = 1000
 #: Of memory: lists and dicts grow by leaps.
@@ -60,7 +62,13 @@ LESS_WORK = dict.fromkeys((name for name in SHAPES if "planned gangs" in name), 
 PERCENT = (1, 2)
 #: A member with claims costs the same in a cluster of any size. In smaller ones, with bounds that
 #: are as small as the cluster, its gang would not be planned.
-LARGER = {"planned claims, easy": (2, 4), "planned claims, many": (4, 8)}
+LARGER = {
+    "planned claims, easy": (2, 4),
+    "planned claims, many": (8, 16),
+    # At one percent, a gang has four pods and is divided over turns; at two, its eight are not.
+    "gang for the solver": (4, 8),
+    "gang beyond the solver": (4, 8),
+}
 #: Shapes that numpy works for, one of each kind: to count bytes takes four times as long.
 IN_ARRAYS = frozenset(
     {
@@ -112,6 +120,7 @@ BOUNDS = [
         (later_alternatives, "_TURN_WORK"),
         (kept_records, "_MOST_IN_TURN"),
         (turn_limit, "_STEPS"),
+        (inventory, "FEW_DEVICES"),
         (claim_search, "_MOST_STEPS"),
         (claim_gates, "_SLICE"),
         (counted_books, "_SLICE"),
@@ -125,10 +134,14 @@ BOUNDS = [
         (planner, "_MOST_CLAIMING"),
         (planner, "_MOST_BESIDE"),
         (planner, "_MORE_ROWS"),
+        (trial_parts, "_PART_WORK"),
+        (trial_parts, "_TURN_WORK"),
         (made_plans, "MOST_WORK"),
         (made_plans, "MANY_PODS"),
+        (made_plans, "_MANY_MEMBERS"),
         (made_plans, "_MOST_LISTED"),
         (attempts, "_MOST_WORK"),
+        (attempts, "_MANY_MEMBERS"),
         (plans, "_MOST_WORK"),
         (plans, "_MOST_LOOKED"),
         (plans, "_SMALL"),
@@ -196,7 +209,13 @@ def hostile_pod() -> Body:
     return a_pod("h", gpus=8, priority=10, affinity={"podAntiAffinity": {required: terms}})
 
 
-@pytest.mark.parametrize("name", [name for name in SHAPES if name not in EVICTION_SHAPES])
+#: With bounds that are as small as the cluster, its attempts do not end.
+ENDLESS = frozenset({"start windows"})
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in SHAPES if name not in EVICTION_SHAPES and name not in ENDLESS]
+)
 def test_no_object_holds_the_loop(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_growth(name, partial(longest, name), monkeypatch)
 
@@ -216,8 +235,7 @@ def test_no_gang_with_claims_holds_the_loop(name: str) -> None:
             most = max_of([most, turn(engine, None, now, counting_lines)])
     print(f"{name}: lines {most[0]}, work {most[1]}")
     assert most[0] <= MOST_LINES
-    # Steps of a search for devices count again in the search that it is a part of.
-    assert most[1] <= 2 * MOST_WORK
+    assert most[1] <= MOST_DEVICE_WORK
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])

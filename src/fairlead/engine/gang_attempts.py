@@ -112,6 +112,12 @@ class GangAttempts:
 
     def attempt(self, entry: Entry, now: float, limit: Limit | None = None) -> Attempt:
         """`limit`: what the gang must leave free for planned starts."""
+        try:
+            return self._attempt(entry, now, limit)
+        finally:
+            self._requeuer.asked = None
+
+    def _attempt(self, entry: Entry, now: float, limit: Limit | None) -> Attempt:
         gang = gang_of(entry)
         self._limit = limit
         if self.extenders is not None:
@@ -129,7 +135,8 @@ class GangAttempts:
             return self.refusals.hold_back(entry, gang, beyond, now)
         if lack := self._search.shortage(gang):
             return self.refusals.refuse_or_make_room(entry, Filling.of(gang, ()), lack, now)
-        requests = self._views.requests(gang)
+        requests, counts = self._views.requests(gang)
+        self._requeuer.asked = gang, counts
         if len(requests) > gang_views.MOST_REQUESTS:
             message = too_many_requests_message(gang, len(requests), gang_views.MOST_REQUESTS)
             return self.refusals.park(entry, INVALID_POD, message, NOTHING, now)
@@ -249,7 +256,7 @@ class GangAttempts:
         if self._limit is None or self.limited is None:
             return self.solver.best(trial, gang, now, room)
         best = partial(self._search.plain, gang=gang, now=now)
-        return self.limited.fill(trial, best, self._limit, now)
+        return self.limited.fill(trial, gang, best, self._limit, now)
 
     def _limited(self) -> AbstractContextManager[None]:
         """Nothing is placed where it could delay a planned start."""

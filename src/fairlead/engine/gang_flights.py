@@ -10,7 +10,7 @@ from fairlead.queue.units import Gang
 #: Members that are placed, bound or announced in one turn: at most 80 ms.
 SLICE = 1000
 #: What placing members may cost in one turn (see `Work.spent`).
-SLICE_WORK = 40_000
+SLICE_WORK = 25_000
 
 
 @dataclass(slots=True, eq=False)

@@ -13,6 +13,7 @@ from fairlead.cluster import claiming
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.claim_room import device_counts, freed_by
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.device_work import counted_work
 from fairlead.cluster.topology_levels import LevelCodes
 from fairlead.cluster.trial import Trial
 from fairlead.engine import reservations
@@ -37,7 +38,7 @@ from fairlead.placement.disruption_units import (
     victims_by_node,
 )
 from fairlead.placement.gang_part import has_many_parts, has_topology
-from fairlead.placement.making_room import RoomOutcome, RoomSearch, TrialTooLong, counted_work
+from fairlead.placement.making_room import RoomOutcome, RoomSearch, TrialTooLong
 from fairlead.placement.place import Placement
 from fairlead.placement.room_rows import FreeAmounts, PodKind, fitting_pods
 from fairlead.placement.topology_solver import limits_of

@@ -13,13 +13,13 @@ from typing import Protocol
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.device_work import counted_work
 from fairlead.cluster.trial import Trial
 from fairlead.engine import gang_domains, gang_models, reservations
-from fairlead.model.nodes import GPU
 from fairlead.model.lazy_dataclass import dataclass
+from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.goal_report import recorded
-from fairlead.placement.making_room import counted_work
 from fairlead.placement.place import Placement
 from fairlead.placement.topology_refusals import TopologyRefusal
 from fairlead.placement.verdicts import Placed, PlacementRecord, Refused
@@ -40,10 +40,9 @@ _MOST_WORK = 100_000
 #: The same for gangs with resource claims: their work is counted less exactly.
 _MOST_CLAIM_WORK = 40_000
 _ANY_WORK = 1 << 62
-#: What it costs to find parts of GPUs for a member; devices for its claims; a step of that search.
+#: What it costs to find parts of GPUs for a member; devices for its claims, besides the search.
 _PART_WORK = 150
 _CLAIM_WORK = 800
-_STEP_WORK = 3
 
 #: A refusal without its reasons.
 _UNTOLD = Refused(0, (), (), NOTHING)
@@ -60,6 +59,12 @@ class BeyondQuota(Protocol):
     """Why a pod must wait whatever the nodes, or may not have the GPUs of its node."""
 
     def __call__(self, pod: Pod, placed: Placed | Refused | None = None) -> QuotaRefusal | None: ...
+
+
+class KnowsPlaces(Protocol):
+    """What was found out about members in earlier turns."""
+
+    def place(self, pod: Pod, look: Callable[[], Placed | Refused]) -> Placed | Refused: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +226,8 @@ class GangTrials:
         self.gives_reasons = True
         #: Whether it is noted why members go where they go.
         self.keeps_records: Callable[[], bool] = _never
+        #: Verdicts of earlier turns; None: there are none.
+        self.known: KnowsPlaces | None = None
 
     @property
     def _is_spent(self) -> bool:
@@ -250,6 +257,7 @@ class GangTrials:
         """The same, with what a search for devices takes."""
         if not filling.left[-1].request.claims:
             return self._next(trial, filling)
+        self._cluster.work.terms += _CLAIM_WORK
         with counted_work(self._cluster):
             return self._next(trial, filling)
 
@@ -267,9 +275,7 @@ class GangTrials:
         if beyond := self._beyond_quota(pod):
             filling.miss(pod, beyond)
             return False
-        if pod.request.gpu_request is not None:
-            self._cluster.work.pods += _PART_WORK
-        verdict = self._place(placement, pod, within)
+        verdict = self._known_or_placed(placement, pod, within)
         if isinstance(verdict, Refused):
             if self._cluster.counted is not None and (beyond := self._beyond_quota(pod, verdict)):
                 filling.miss(pod, beyond)
@@ -306,21 +312,17 @@ class GangTrials:
             return id(within)
         return hash((id(within), pod.uid))
 
-    def _place(self, placement: Placement, pod: Pod, within: NodeMask | None) -> Placed | Refused:
-        """What is looked at for its claims counts as work."""
-        if not pod.request.claims:
-            return self._extended(placement, pod, within)
-        before = self._cluster.claims.work
-        try:
-            return self._extended(placement, pod, within)
-        finally:
-            steps = self._cluster.claims.work - before
-            self._cluster.work.terms += _CLAIM_WORK + _STEP_WORK * steps
-
-    def _extended(
+    def _known_or_placed(
         self, placement: Placement, pod: Pod, within: NodeMask | None
     ) -> Placed | Refused:
-        """With what HTTP extenders say about the member."""
+        if self.known is None:
+            return self._place(placement, pod, within)
+        return self.known.place(pod, lambda: self._place(placement, pod, within))
+
+    def _place(self, placement: Placement, pod: Pod, within: NodeMask | None) -> Placed | Refused:
+        """With what HTTP extenders say about the member. Parts of GPUs are work to look at."""
+        if pod.request.gpu_request is not None:
+            self._cluster.work.pods += _PART_WORK
         if (members := self._cluster.extended_members) is None:
             return self._verdict(placement, pod, within)
         self._cluster.extended = members.of(pod.uid)

@@ -5,6 +5,7 @@ tried, its views are made, some in each turn; no other unit is tried meanwhile. 
 requests than views that are kept, the gang is placed in slices.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 
 from fairlead.cluster.cluster import Cluster
@@ -19,7 +20,7 @@ from fairlead.queue.units import Gang
 #: Different requests that the pods of one gang may have.
 MOST_REQUESTS = 2000
 #: What making views may cost in one turn (see `Work.spent`).
-WORK = 30_000
+WORK = 20_000
 #: To place a member costs as much as so many goals for it; more by topology rules, or if it has
 #: parts of GPUs or claims.
 _PER_POD = 5
@@ -67,12 +68,15 @@ class GangViews:
         self._left.clear()
         return room
 
-    def requests(self, gang: Gang) -> dict[PodRequest, Pod]:
-        """The different requests, each with the first pod that has it."""
+    def requests(self, gang: Gang) -> tuple[dict[PodRequest, Pod], Counter[PodRequest]]:
+        """The different requests, each with the first pod that has it, and how many have it."""
         found: dict[PodRequest, Pod] = {}
+        counts: Counter[PodRequest] = Counter()
         for pod in gang.pods:
-            found.setdefault(self._placements[pod.scheduler].request(pod), pod)
-        return found
+            request = self._placements[pod.scheduler].request(pod)
+            found.setdefault(request, pod)
+            counts[request] += 1
+        return found, counts
 
     def are_needed(self, gang: Gang, requests: int) -> bool:
         """Whether what is looked up is still there when the gang is tried."""

@@ -101,6 +101,8 @@ class Requeuer:
         self.counted: CountedPolicy | None = None
         #: What distinguishes units that an HTTP extender refused; None: there are no extenders.
         self.extended_class: Callable[[Unit], str] | None = None
+        #: A gang that is being tried, and how many of its pods ask for what.
+        self.asked: tuple[Gang, Counter[PodRequest]] | None = None
         #: What has to be looked at before units with claims are checked.
         self.claim_looks: ClaimLooks | None = None
         #: Whether evicting others could help a waiting gang.
@@ -465,6 +467,8 @@ class Requeuer:
             tenant += self.counted.class_of(unit)
         if self.extended_class is not None:
             tenant += self.extended_class(unit)
+        if self.asked is not None and self.asked[0] is unit:
+            return self.asked[0].class_with(self.asked[1], tenant)
         return unit.equivalence_class(self._placements[pod.scheduler].request, tenant)
 
 

@@ -6,7 +6,7 @@ towards the minimum, so that a late or replaced member is placed beside them.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from fairlead.model.gang_needs import (
@@ -334,7 +334,11 @@ class Gang:
                 del self._specs[said.spec]
 
     def equivalence_class(self, request_of: RequestOf, tenant: str) -> EquivalenceClass:
-        requests = frozenset(Counter(map(request_of, self.pods)).items())
+        return self.class_with(Counter(map(request_of, self.pods)), tenant)
+
+    def class_with(self, counts: Mapping[PodRequest, int], tenant: str) -> EquivalenceClass:
+        """The same where it is known how many of its pods ask for what."""
+        requests = frozenset(counts.items())
         alone = self.placed or self.spec.groups or self.spec.topology or self.spec.least_resources
         request = self.needed, requests, self.key if alone else ""
         return self.pod.scheduler, request, self.priority, tenant

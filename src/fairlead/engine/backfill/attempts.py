@@ -4,6 +4,7 @@ A unit is placed as any other. If a planned unit then no longer fits its place, 
 where it does not matter, or the planned unit gets another place at the same time.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from fairlead.engine.backfill.planned_claims import placed_pod
 from fairlead.engine.consolidation.gang_fills import GangFills
 from fairlead.engine.gang_trials import Filling
 from fairlead.model.backfill import BackfillTerms
-from fairlead.model.pods import Pod
+from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed, Refused, Verdict
 from fairlead.queue.quota import QuotaRefusal
@@ -27,6 +28,9 @@ from fairlead.queue.units import Gang, Unit
 #: What looking for a place beside planned units may cost (see `Work.spent`) before no more places
 #: are tried.
 _MOST_WORK = 40_000
+#: Gangs of more pods use only nodes that no planned unit needs: looking for places beside planned
+#: units takes several trials of all of them.
+_MANY_MEMBERS = 200
 
 
 class LimitedAttempts:
@@ -48,9 +52,11 @@ class LimitedAttempts:
         """Whether it would be placed now; nothing changes."""
         limit.begin(_MOST_WORK)
         if isinstance(unit, Gang):
+            if _is_large(unit, limit):
+                return not limit.forbids and self._may_fit(unit, limit.strict)
             with self._cluster.trial() as trial:
                 return self.fill(
-                    trial, lambda trial: self._gangs.fill(trial, unit), limit, now
+                    trial, unit, lambda trial: self._gangs.fill(trial, unit), limit, now
                 ).succeeded
         placement = self._placements[unit.pod.scheduler]
         return isinstance(self._place(unit.pod, placement, limit, now), Placed)
@@ -144,10 +150,12 @@ class LimitedAttempts:
         )
 
     def fill(
-        self, trial: Trial, best: Callable[[Trial], Filling], limit: Limit, now: float
+        self, trial: Trial, gang: Gang, best: Callable[[Trial], Filling], limit: Limit, now: float
     ) -> Filling:
         """A gang in the trial, where it delays no planned start; `delays` if it fits elsewhere."""
         limit.begin(_MOST_WORK)
+        if _is_large(gang, limit):
+            return self._fill_apart(trial, gang, best, limit)
         start = trial.checkpoint()
         if limit.own_rows is not None:
             for places in (limit.own_places, NO_PLACES):
@@ -157,11 +165,40 @@ class LimitedAttempts:
                     return own
                 trial.rollback(start)
                 if limit.is_spent and limit.least is not None:
-                    return self.fill(trial, best, limit.least, now)
+                    return self.fill(trial, gang, best, limit.least, now)
         filling = self._fill_anywhere(trial, best, limit, now)
         if not filling.succeeded and filling.delays and limit.least is not None:
-            return self.fill(trial, best, limit.least, now)
+            return self.fill(trial, gang, best, limit.least, now)
         return filling
+
+    def _fill_apart(
+        self, trial: Trial, gang: Gang, best: Callable[[Trial], Filling], limit: Limit
+    ) -> Filling:
+        """Only on nodes that no planned unit needs."""
+        start = trial.checkpoint()
+        if limit.forbids or not self._may_fit(gang, limit.strict):
+            filling = Filling.of(gang, ())
+        else:
+            filling = self._filled(trial, start, best, limit.strict)
+        if not filling.succeeded:
+            trial.rollback(start)
+            limit.cut_short = not limit.forbids
+            filling.delays = self._may_fit(gang, limit.open_rows)
+            return filling if filling.delays or filling.first else best(trial)
+        return filling
+
+    def _may_fit(self, gang: Gang, rows: NodeMask | None) -> bool:
+        """By the room that there is for each of its requests."""
+        counts = Counter((pod.scheduler, self._request(pod)) for pod in gang.pods)
+        with self._cluster.limited_to(rows):
+            found = (
+                min(count, self._placements[scheduler].most_copies(request, count))
+                for (scheduler, request), count in counts.items()
+            )
+            return sum(found) >= gang.needed
+
+    def _request(self, pod: Pod) -> PodRequest:
+        return self._placements[pod.scheduler].request(pod)
 
     def _fill_anywhere(
         self, trial: Trial, best: Callable[[Trial], Filling], limit: Limit, now: float
@@ -213,5 +250,10 @@ class LimitedAttempts:
 
     def _different(self, gang: Gang) -> list[Pod]:
         """One pod for each request."""
-        found = {self._placements[pod.scheduler].request(pod): pod for pod in gang.pods}
+        found = {self._request(pod): pod for pod in gang.pods}
         return list(found.values())
+
+
+def _is_large(gang: Gang, limit: Limit) -> bool:
+    """Whether it has very many pods; one whose planned start has come gets its planned places."""
+    return len(gang.pods) > _MANY_MEMBERS and limit.own_rows is None

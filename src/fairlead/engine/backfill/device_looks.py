@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.device_work import counted_work
 from fairlead.model.pods import Pod
-
-#: What a step of the search for devices costs, in the unit of `Work.spent`.
-_STEP = 10
 
 #: Looks at more nodes for the claims of pods; whether nothing is left to look at.
 LooksAt = Callable[[Iterable[Pod]], bool]
@@ -24,8 +22,5 @@ def limited_looks(cluster: Cluster) -> Iterator[None]:
     if not cluster.claims.are_used or turn.is_limited:
         yield
         return
-    with turn.limited(in_trial=True):
-        try:
-            yield
-        finally:
-            cluster.work.terms += _STEP * turn.spent
+    with turn.limited(in_trial=True), counted_work(cluster):
+        yield

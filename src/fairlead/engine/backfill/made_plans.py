@@ -13,10 +13,11 @@ from fairlead.engine.backfill.ranks import UnitRanks
 from fairlead.engine.backfill.row_states import OF_PODS, RowStates
 from fairlead.engine.backfill.scopes import PlanScope, Scopes
 from fairlead.engine.backfill.start_search import StartSearch
+from fairlead.engine.backfill.trial_parts import TrialUnfinished
 from fairlead.model.backfill import BackfillTerms
 from fairlead.model.errors import PluginFault
-from fairlead.model.pods import Pod
 from fairlead.model.lazy_dataclass import dataclass
+from fairlead.model.pods import Pod
 from fairlead.queue.entries import Entry
 from fairlead.queue.units import Unit
 
@@ -24,6 +25,8 @@ from fairlead.queue.units import Unit
 MOST_WORK = 60_000
 #: Running pods beyond which it takes a turn of its own to list when they end.
 MANY_PODS = 10_000
+#: Pods of a gang beyond which its plan may take several turns.
+_MANY_MEMBERS = 200
 #: Claims that are listed in one turn.
 _MOST_LISTED = 12_000
 #: How many are kept.
@@ -159,12 +162,21 @@ class MadePlans:
         """Whether it takes a turn of its own to list when pods end."""
         return len(self.cluster.holdings) > MANY_PODS
 
+    def takes_turns(self, unit: Unit) -> bool:
+        """Whether a plan for it may take more than one turn."""
+        return self.many_pods_run or len(unit.pods) > _MANY_MEMBERS
+
     def go_on(self) -> Plan | None:
-        """The plan that was begun; None if there is no start."""
+        """The plan that was begun; None if there is no start, or if it `has_begun` still."""
         search, self._begun = self._begun, None
         if search is None:
             return None
-        made = self._tried(search.entry, lambda: self.planner.found(search))
+        try:
+            made = self._tried(search.entry, lambda: self.planner.found(search, in_parts=True))
+        except TrialUnfinished:
+            self._begun = search
+            self.turn.end()
+            return None
         if made is None:
             return None
         former = self.former.pop(made.planned.unit_key, None)
@@ -207,7 +219,7 @@ class MadePlans:
                 continue
             self.all.pop()
             unit = plan.entry.unit
-            if self.many_pods_run or not self.is_looked_at(unit, unit.pods):
+            if self.takes_turns(unit) or not self.is_looked_at(unit, unit.pods):
                 self.former[plan.planned.unit_key] = plan
                 continue
             made = self.make(plan.entry, plan.order, now)

@@ -220,6 +220,8 @@ class PlanBook:
             if not self._made.begin(entry, order, now, ahead):
                 return False
             made = self._made.go_on()
+            if self._made.has_begun:
+                return False
             if made is None:
                 self._pauses.add(key, now, NO_PLAN_S)
                 continue

@@ -97,6 +97,9 @@ class PlanChecks:
                 self.is_improving = True
                 return
             made = self._made.go_on()
+            if self._made.has_begun:
+                self.is_improving = True
+                return
             if made is not None and made.start_s < plan.start_s:
                 plans[at] = made.follow(plan)
             if self._made.turn.is_spent or self._made.many_pods_run:

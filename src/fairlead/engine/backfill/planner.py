@@ -36,7 +36,7 @@ from fairlead.engine.backfill.planned_claims import (
 )
 from fairlead.engine.backfill.start_search import ReservedRows, StartSearch, StartSearches
 from fairlead.engine.consolidation.gang_fills import GangFills
-from fairlead.engine.gang_trials import BeyondQuota
+from fairlead.engine.gang_trials import BeyondQuota, KnowsPlaces
 from fairlead.model.backfill import BackfillTerms, PlannedStart
 from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
@@ -120,7 +120,7 @@ class Planner:
         search = self.search(entry, order, ahead, now, at_once=at_once)
         if search is None:
             return None
-        return self.found(self.listed(search, len(self._cluster.claims.held)))
+        return self.found(self.listed(search, len(self._cluster.claims.held)), in_parts=False)
 
     def search(
         self,
@@ -146,12 +146,18 @@ class Planner:
         """The search with up to so many more claims that end; before `found`, all are listed."""
         return self._searches.listed(search, most)
 
-    def found(self, search: StartSearch) -> Plan | None:
-        """The plan, by trials of what is there now."""
-        work_until = self._cluster.work.spent + _MOST_WORK
+    def found(self, search: StartSearch, *, in_parts: bool) -> Plan | None:
+        """The plan, by trials of what is there now.
+
+        Raises TrialUnfinished: it goes on in the next turn. Not unless it may have parts.
+        """
+        parts = search.parts
+        parts.begin_turn(in_parts=in_parts)
 
         def found_at(at_s: float) -> Plan | None:
-            return self._at(search, at_s, work_until)
+            if at_s not in parts.found:
+                parts.note(at_s, self._at(search, at_s))
+            return parts.found[at_s]
 
         return first_of(search.times, found_at)
 
@@ -166,9 +172,9 @@ class Planner:
 
     # -- in a trial --------------------------------------------------------------------------
 
-    def _at(self, search: StartSearch, at_s: float, work_until: int) -> Plan | None:
+    def _at(self, search: StartSearch, at_s: float) -> Plan | None:
         """The plan to start at this time, if the unit fits then, and that is found in time."""
-        if self._cluster.work.spent > work_until:
+        if search.parts.is_spent(_MOST_WORK):
             return None
         entry, ending = search.entry, search.ending
         room, count = self._searches.room(search, at_s), ending.count(at_s)
@@ -180,15 +186,15 @@ class Planner:
                 return None
         freed = search.claims.with_rows(ending.rows[:count], at_s)
         most_freed = _MOST_FREED_CLAIMS if search.claims.uids else _MOST_FREED
-        for rows in self._rows(room, search.kinds, freed, most_freed):
+        for rows in search.parts.left(self._rows(room, search.kinds, freed, most_freed)):
             gone = np.flatnonzero(rows[ending.rows[:count]]).tolist()
             claims = search.claims.ended(at_s, rows)
-            with self._cluster.trial() as trial:
+            with search.parts.trial() as (trial, known):
                 free = partial(_end, trial, [ending.uids[at] for at in gone], claims)
-                placed = self._placed(trial, free, entry.unit, search.ahead, time)
+                placed = self._placed(trial, free, entry.unit, search.ahead, time, known=known)
             if placed:
                 return self._made(search, time, placed, gone)
-            if self._cluster.work.spent > work_until:
+            if search.parts.is_spent(_MOST_WORK):
                 return None
         return None
 
@@ -300,6 +306,7 @@ class Planner:
         ahead: Sequence[Plan],
         time: _RunTime,
         staying: Container[str] = (),
+        known: KnowsPlaces | None = None,
     ) -> list[PlacedPod]:
         """The places of its pods, beside units that are planned before it; none if not all fit.
 
@@ -313,7 +320,7 @@ class Planner:
         for left_alone in ((), later) if later else ((),):
             free()
             alone = [*large, *left_alone]
-            placed = self._placed_at(trial, unit, ahead, time, alone, staying)
+            placed = self._placed_at(trial, unit, ahead, time, alone, staying, known)
             trial.rollback(begin)
             is_apart = bool(left_alone) and not any(plan.distant for plan in later)
             if is_apart or not placed or self._keeps(trial, later, ahead, placed, time, staying):
@@ -360,6 +367,7 @@ class Planner:
         time: _RunTime,
         left_alone: Sequence[Plan],
         staying: Container[str],
+        known: KnowsPlaces | None,
     ) -> list[PlacedPod]:
         there = [plan for plan in ahead if plan.overlaps(time.start_s)]
         for plan in there:
@@ -372,7 +380,7 @@ class Planner:
         closed = self._reserved.closed(unit, time.start_s, end_s, planned=True)
         open_rows = self._without_rows_of(left_alone, closed.rows if closed else None)
         with self._cluster.limited_to(open_rows):
-            return self._filled(trial, unit)
+            return self._filled(trial, unit, known)
 
     def _without_rows_of(
         self, plans: Sequence[Plan], closed: NodeMask | None
@@ -384,9 +392,11 @@ class Planner:
         open_rows: NodeMask = ~found if closed is None else ~(found | closed)
         return open_rows
 
-    def _filled(self, trial: Trial, unit: Unit) -> list[PlacedPod]:
+    def _filled(
+        self, trial: Trial, unit: Unit, known: KnowsPlaces | None = None
+    ) -> list[PlacedPod]:
         if isinstance(unit, Gang):
-            filling = self.gangs.fill(trial, unit)
+            filling = self.gangs.fill(trial, unit, known)
             members = filling.placed if filling.succeeded else ()
             return [PlacedPod(each.pod, each.placed, writes_of(each.steps)) for each in members]
         pod = unit.pod

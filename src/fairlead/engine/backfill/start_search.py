@@ -20,10 +20,11 @@ from fairlead.engine.backfill.ending_pods import EndingPods, Times, lumped
 from fairlead.engine.backfill.ends import Ends
 from fairlead.engine.backfill.freed_rows import is_enough
 from fairlead.engine.backfill.futures import Plan, UnitKey, evictor_of
+from fairlead.engine.backfill.trial_parts import PlacedBefore, SearchParts
 from fairlead.engine.gang_trials import ordered
 from fairlead.model.backfill import BackfillTerms
-from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.model.lazy_dataclass import dataclass
+from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.placement.place import Placement
 from fairlead.placement.room_rows import FreeAmounts, PodKind, fitting_pods
 from fairlead.queue.entries import Entry
@@ -60,6 +61,8 @@ class StartSearch:
     kinds: Sequence[PodKind]
     amounts: FreeAmounts
     ending: EndingPods
+    #: What was found so far.
+    parts: SearchParts
     #: When the cluster was looked at.
     mark: Mark
     now: float
@@ -111,7 +114,8 @@ class StartSearches:
         mark, kinds = self._cluster.changes.mark, self._kinds(entry.unit)
         amounts = FreeAmounts(self._cluster, kinds, None)
         ending, pods = self._ending(entry.unit, amounts, now), entry.unit.pods
-        search = StartSearch(entry, order, ahead, kinds, amounts, ending, mark, now, at_once)
+        parts = SearchParts(self._cluster, PlacedBefore(self._cluster, pods))
+        search = StartSearch(entry, order, ahead, kinds, amounts, ending, parts, mark, now, at_once)
         if not any(pod.request.claims for pod in pods):
             return replace(search, times=self._times(search))
         listing = ClaimListing(self._cluster, self._claim_ends, pods, kinds, ending)

@@ -6,7 +6,7 @@ from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
 from fairlead.engine.gang_topology_trials import TopologyTrials
-from fairlead.engine.gang_trials import BeyondQuota, Filling, GangTrials, ordered
+from fairlead.engine.gang_trials import BeyondQuota, Filling, GangTrials, KnowsPlaces, ordered
 from fairlead.placement.gang_part import has_topology
 from fairlead.placement.place import Placement
 from fairlead.queue.units import Gang
@@ -24,8 +24,15 @@ class GangFills:
         self._trials = GangTrials(cluster, placements, beyond_quota)
         self._topology = TopologyTrials(cluster, placements, self._trials)
 
-    def fill(self, trial: Trial, gang: Gang) -> Filling:
-        """All that it needs, or none."""
+    def fill(self, trial: Trial, gang: Gang, known: KnowsPlaces | None = None) -> Filling:
+        """All that it needs, or none; `known`: where its pods were placed in earlier turns."""
+        self._trials.known = known
+        try:
+            return self._fill(trial, gang)
+        finally:
+            self._trials.known = None
+
+    def _fill(self, trial: Trial, gang: Gang) -> Filling:
         if has_topology(gang.spec):
             return self._topology.best(trial, gang, 0.0)
         return self._trials.best(trial, gang)
