@@ -15,6 +15,7 @@ from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_pod
 from fairlead.model.selectors import LabelSelector, Requirement
 from hostile_alternatives import ALTERNATIVE_ENGINES, ALTERNATIVE_SHAPES
+from hostile_claim_objects import CLAIM_OBJECT_SHAPES
 from hostile_claim_plans import PLAN_ENGINES, PLAN_SHAPES
 from hostile_claims import CLAIM_SHAPES
 from hostile_cluster import (
@@ -36,8 +37,10 @@ from hostile_cluster import (
 from hostile_evictions import EVICTION_ENGINES, EVICTION_SHAPES
 from hostile_gangs import GANG_ENGINES, GANG_SHAPES
 from hostile_objects import ENGINES, OBJECT_SHAPES
+from hostile_reading import READING_SHAPES
 from hostile_sources import SOURCE_ENGINES, SOURCE_SHAPES
 from hostile_tenants import TENANT_ENGINES, TENANT_SHAPES
+from hostile_units import UNIT_ENGINES, UNIT_SHAPES
 from hostile_volumes import VOLUME_SHAPES
 from hostile_waiting import WAITING_SHAPES
 from pods import HOST, ZONE, Body
@@ -456,6 +459,7 @@ SHAPES: dict[str, Shape] = {
     **WAITING_SHAPES,
     **VOLUME_SHAPES,
     **CLAIM_SHAPES,
+    **CLAIM_OBJECT_SHAPES,
     **ALTERNATIVE_SHAPES,
     **OBJECT_SHAPES,
     **GANG_SHAPES,
@@ -463,6 +467,8 @@ SHAPES: dict[str, Shape] = {
     **EVICTION_SHAPES,
     **SOURCE_SHAPES,
     **TENANT_SHAPES,
+    **READING_SHAPES,
+    **UNIT_SHAPES,
 }
 
 
@@ -474,6 +480,7 @@ SHAPE_ENGINES = {
     **EVICTION_ENGINES,
     **SOURCE_ENGINES,
     **TENANT_ENGINES,
+    **UNIT_ENGINES,
 }
 
 
