@@ -14,6 +14,7 @@ from typing import Any
 
 from fairlead.model.quantities import amount
 from fairlead.sim.controlplane import ControlPlane
+from fairleads import eventually
 
 Json = dict[str, Any]
 UNSCHEDULABLE = "Unschedulable"
@@ -44,10 +45,18 @@ class History:
         self._since = plane.api("GET", self._path)[1]["metadata"]["resourceVersion"]
 
     def revisions(self) -> list[Revision]:
+        pods = self._plane.api("GET", self._path)[1]["items"]
+        newest = max(map(_version, pods), default=0)
+        (events,) = eventually(lambda: self._told(newest), what="all revisions are told")
+        return [_revision(event["object"]) for event in events if event["type"] != "DELETED"]
+
+    def _told(self, newest: int) -> tuple[list[Json]] | None:
+        """None if a busy server ended the watch before it came to the newest revision."""
         query = f"watch=1&resourceVersion={self._since}&timeoutSeconds=1"
         lines = self._plane.text(f"{self._path}?{query}").splitlines()
-        events = (json.loads(line) for line in lines)
-        return [_revision(event["object"]) for event in events if event["type"] != "DELETED"]
+        events = [json.loads(line) for line in lines]
+        seen = [int(self._since), *(_version(event["object"]) for event in events)]
+        return (events,) if max(seen) >= newest else None
 
     def reasons(self) -> dict[str, list[str]]:
         """By pod, each reason that it had at any revision, in order."""
@@ -61,6 +70,10 @@ class History:
     def buyers(self) -> list[str]:
         """Pods for which a node would have been added at any revision."""
         return sorted({each.pod for each in self.revisions() if each.buys})
+
+
+def _version(pod: Json) -> int:
+    return int(pod["metadata"]["resourceVersion"])
 
 
 def _revision(pod: dict[str, Any]) -> Revision:

@@ -40,7 +40,8 @@ class ClaimAudit:
         """All changes of claims and pods, in order: revision, what, type of change, object."""
         found = []
         for what, path in self._folders.items():
-            query = f"watch=1&resourceVersion={self._since[what]}&timeoutSeconds=1"
+            # Longer than a busy server takes to begin: nothing tells that all has been told.
+            query = f"watch=1&resourceVersion={self._since[what]}&timeoutSeconds=3"
             for line in self._plane.text(f"{path}?{query}").splitlines():
                 change = json.loads(line)
                 assert change["type"] in ("ADDED", "MODIFIED", "DELETED"), change

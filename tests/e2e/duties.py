@@ -144,7 +144,8 @@ def have_volumes_bound(plane: ControlPlane, pods: Pods) -> None:
         storage.a_claim("new", storage_class="made")
         for claim in ("old", "new"):
             pods.create(f"user-of-{claim}", volumes=uses(claim))
-            assert "not today" in pods.wait_refused(f"user-of-{claim}")["message"]
+            name = f"user-of-{claim}"  # refused in other words before its claim is seen
+            eventually(lambda n=name: "not today" in pods.condition(n).get("message", ""))
     eventually(lambda: storage.volume("disk")["spec"].get("claimRef"))
     eventually(lambda: SELECTED_NODE in storage.claim("new")["metadata"].get("annotations", {}))
 

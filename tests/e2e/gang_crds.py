@@ -3,13 +3,12 @@
 They accept nearly everything, so that a test can also write what the real definitions refuse.
 """
 
-import time
 from typing import Any
 
 from fairlead.kube.gangs.api import GangKind
 from fairlead.kube.gangs.registry import DIALECTS
 from fairlead.sim.controlplane import ControlPlane, ControlPlaneError
-from fairleads import PATIENCE_S
+from fairleads import eventually
 
 Json = dict[str, Any]
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -58,14 +57,14 @@ def install_kind(plane: ControlPlane, kind: GangKind, scope: str = "Namespaced")
     """Returns when objects of the kind can be created."""
     status, answer = plane.api("POST", _CRDS, definition(kind, scope))
     assert status == 201, answer
-    _until_listed(plane, kind, 200)
+    eventually(lambda: _is_served(plane, kind), what=f"{kind.full_name} is served")
 
 
 def uninstall_kind(plane: ControlPlane, kind: GangKind) -> None:
     """Returns when the kind is not served any more."""
     status, answer = plane.api("DELETE", f"{_CRDS}/{kind.full_name}")
     assert status == 200, answer
-    _until_listed(plane, kind, 404)
+    eventually(lambda: _is_gone(plane, kind), what=f"{kind.full_name} is gone")
 
 
 def create_cluster_object(plane: ControlPlane, kind: GangKind, name: str, spec: Any) -> Json:
@@ -93,15 +92,30 @@ def create(plane: ControlPlane, dialect: str, namespace: str, name: str, spec: A
     return answer
 
 
-def _until_listed(plane: ControlPlane, kind: GangKind, wanted: int) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while _listed(plane, kind) != wanted:
-        assert time.monotonic() < until, f"{kind.full_name}: does not answer {wanted}"
-        time.sleep(0.05)
+def _is_served(plane: ControlPlane, kind: GangKind) -> bool:
+    """Also to clients that ask which kinds there are: these are told a moment later."""
+    groups = plane.api("GET", "/apis")[1]["groups"]
+    offered = {each["groupVersion"] for group in groups for each in group["versions"]}
+    is_offered = f"{kind.group}/{kind.versions[0]}" in offered
+    return is_offered and _is_named(plane, kind) and _listed(plane, kind) == 200
+
+
+def _is_gone(plane: ControlPlane, kind: GangKind) -> bool:
+    return _listed(plane, kind) == 404 and not _is_named(plane, kind)
+
+
+def _is_named(plane: ControlPlane, kind: GangKind) -> bool:
+    """Whether it is among the kinds of its group."""
+    found = _asked(plane, f"/apis/{kind.group}/{kind.versions[0]}")[1].get("resources", ())
+    return any(each["name"] == kind.plural for each in found)
 
 
 def _listed(plane: ControlPlane, kind: GangKind) -> int:
+    return _asked(plane, kind.path(kind.versions[0]))[0]
+
+
+def _asked(plane: ControlPlane, path: str) -> tuple[int, Json]:
     try:
-        return plane.api("GET", kind.path(kind.versions[0]))[0]
+        return plane.api("GET", path)
     except ControlPlaneError:  # a group that is gone answers in plain text
-        return 404
+        return 404, {}

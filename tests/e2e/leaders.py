@@ -14,7 +14,8 @@ from fairleads import Running, eventually, fairlead
 
 EPOCH = "fairlead.dev/epoch"
 EPOCHS = "/apis/fairlead.dev/v1alpha1/schedulerepochs"
-_SHORT = {"lease-duration": "3s", "renew-deadline": "2s", "retry-period": "0.3s"}
+#: On a busy machine, a write may take seconds.
+_SHORT = {"lease-duration": "9s", "renew-deadline": "6s", "retry-period": "0.3s"}
 
 
 class Lease:

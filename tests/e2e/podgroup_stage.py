@@ -48,6 +48,16 @@ class Stage:
             labels = {"stage": self.name, **node.labels}
             body = node_body(self._node(node.name), {"cpu": str(node.cpus)}, labels, {}, taints)
             self._create("/api/v1/nodes", body)
+        if not any(path.startswith(self._pods) for path in self._undo):
+            self._wait_known(NodeWords.of(words[-1]).name)
+
+    def _wait_known(self, node: str) -> None:
+        """The scheduler has seen this node and those before it: pods come by another watch."""
+        words = PodWords.of(("-:", "known", "on", node, "=0", "@0", "tolerates"))
+        self._create(self._pods, self._pod("known", words))
+        self._eventually(lambda: self._place_of("known"), f"node {node} is known")
+        self._do_delete(("known",))
+        self._undo.pop()
 
     def _do_group(self, words: tuple[str, ...]) -> None:
         group = GroupWords.of(words)

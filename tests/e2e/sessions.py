@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fairlead.model.behaviour import behaviour_of
 from fairlead.sim.controlplane import ControlPlane
-from fairleads import FAIRLEAD
+from fairleads import FAIRLEAD, PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,8 +44,11 @@ class Terminal:
         }
 
     def type(self, command: str) -> str:
+        words = shlex.split(command)
+        if words[:2] == ["kubectl", "wait"]:  # it waits for 30 s; a busy machine is slow
+            words += [f"--timeout={PATIENCE_S:.0f}s"]
         done = subprocess.run(
-            shlex.split(command),
+            words,
             cwd=self._folder,
             env=self._env,
             capture_output=True,

@@ -8,13 +8,13 @@ import signal
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairlead.sim.nvml import FakeProcess, Fault
+from fairlead.sim.nvml import Fault
 from fairlead.telemetry.processes import is_running
 from fairleads import Pods, Running
 from test_agent import Machine, a_bound_pod, eventually, machine, rights  # noqa: F401 — fixtures
@@ -60,19 +60,23 @@ class Shared:
         return [gpu.get("mps", 0) for gpu in self.machine.listed().get("gpus", ())]
 
     def pid(self) -> int:
+        """0 while a daemon that starts has not written it."""
         file = self.mps / self.machine.uuids[0] / "daemon" / "nvidia-cuda-mps-control.pid"
-        return int(file.read_text())
+        with suppress(FileNotFoundError):
+            return int(file.read_text() or 0)
+        return 0
+
+    def daemon(self, other_than: int = 0) -> int:
+        """The daemon that runs; 0 if none does, or only this one."""
+        pid = self.pid()
+        return pid if pid != other_than and self.lived(pid) else 0
 
     def mode(self) -> int:
         with self.machine.driver.open() as driver:
             return driver.gpus[0].compute_mode
 
     def client(self, pid: int, pod: dict[str, Any], mib: int = 100) -> None:
-        self.machine.process(pid, 0, pod["metadata"]["uid"])
-        with self.machine.driver.open() as driver:
-            processes = driver.gpus[0].processes
-            processes[:] = [one for one in processes if one.pid != pid]
-            processes.append(FakeProcess(pid, mib << 20, kind="mps"))
+        self.machine.process(pid, 0, pod["metadata"]["uid"], mib=mib, kind="mps")
 
     def clients(self) -> list[int]:
         with self.machine.driver.open() as driver:
@@ -120,11 +124,11 @@ def test_a_daemon_that_dies_is_started_again_and_one_that_cannot_is_not_offered(
 ) -> None:
     with shared.agent():
         eventually(shared.well)
-        before = shared.pid()
+        before = eventually(shared.daemon)
         os.kill(before, signal.SIGKILL)
-        eventually(lambda: shared.pid() != before and shared.lived(shared.pid()))
+        again = eventually(lambda: shared.daemon(other_than=before))
         shared.break_program()
-        os.kill(shared.pid(), signal.SIGKILL)
+        os.kill(again, signal.SIGKILL)
         eventually(lambda: "no MPS: " in shared.gpu().get("note", ""))
         assert "mps" not in shared.gpu()
         shared.write_program()
@@ -150,10 +154,10 @@ def test_a_gpu_that_a_pod_has_whole_is_served_without_mps(shared: Shared, pods: 
 
 def killed(shared: Shared, agent: Running) -> int:
     """The daemon that it leaves."""
-    eventually(lambda: shared.well() and shared.lived(shared.pid()))
+    daemon = int(eventually(lambda: shared.well() and shared.daemon()))
     agent.process.kill()
     agent.process.wait(120)
-    return shared.pid()
+    return daemon
 
 
 def test_a_killed_agent_leaves_mps_to_the_next_one_which_may_end_it(shared: Shared) -> None:

@@ -446,7 +446,8 @@ async def test_devices_that_a_driver_prepares_first_are_waited_for(
     conditions = {"binding_conditions": ("Ready",), "binding_failure_conditions": ("Broken",)}
     async with a_bench(proxy) as bench:
         bench.preparer.submit(work(pod, ClaimWrite(claim, on("gpu-0", **conditions))))
-        await wait_for(lambda: users_of(dra.claim("c")) == [pod.name])
+        await wait_for(lambda: bench.announced)  # the claim is shown before its writer knows
+        assert users_of(dra.claim("c")) == [pod.name]
         assert bench.outcomes.empty(), "the driver has not reported anything"
         if ends == "pod gone":
             bench.preparer.abandon(pod.uid)

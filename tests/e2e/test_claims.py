@@ -121,8 +121,8 @@ def test_pods_are_evicted_for_the_devices_of_their_claims(
         (victim,) = terminating(pods)
         pods.delete(victim)  # as its kubelet does
         assert pods.wait_bound("high") == {"high": node}
+        assert eventually(lambda: pods.events(victim, "Preempted"))
     assert audit.check() == 3
-    assert pods.events(victim, "Preempted")
     (other,) = {"low-0", "low-1"} - {victim}
     assert pods.node(other) == node
     assert not pods.get(other)["metadata"].get("deletionTimestamp")

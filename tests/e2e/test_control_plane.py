@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -189,17 +190,21 @@ def test_kwok_runs_a_bound_pod_for_as_long_as_it_asks(
 ) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     create_nodes(["n1"], allocatable={GPU: "8"})
-    run_for = {"fairlead.dev/run-for": "1500ms"}
+    run_for = {"fairlead.dev/run-for": "2500ms"}
     for pod in (a_pod("short", "n1", annotations=run_for), a_pod("long", "n1"), a_pod("unbound")):
         assert control_plane.api("POST", pods, pod)[0] == 201
 
-    def phase(name: str) -> str:
-        return str(control_plane.api("GET", f"{pods}/{name}")[1]["status"]["phase"])
+    def status(name: str) -> dict[str, Any]:
+        return dict(control_plane.api("GET", f"{pods}/{name}")[1]["status"])
 
-    eventually(lambda: phase("short") == "Running" and phase("long") == "Running")
-    started = time.monotonic()
-    eventually(lambda: phase("short") == "Succeeded")
-    assert time.monotonic() - started > 0.5, "it did not run for its time"
+    def phase(name: str) -> str:
+        return str(status(name)["phase"])
+
+    eventually(lambda: phase("short") == "Succeeded" and phase("long") == "Running")
+    # By KWOK's own clock, in whole seconds: a busy machine may not let us see it run.
+    ended = status("short")["containerStatuses"][0]["state"]["terminated"]
+    started, finished = (datetime.fromisoformat(ended[f"{at}At"]) for at in ("started", "finished"))
+    assert finished - started >= timedelta(seconds=2), "it did not run for its time"
     assert (phase("long"), phase("unbound")) == ("Running", "Pending")
 
 
@@ -356,7 +361,7 @@ def test_stop_leaves_no_process(new_control_plane: Callable[..., ControlPlane]) 
     started = time.monotonic()
     plane.stop()
     assert all(gone(pid) for pid in pids)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
     plane.stop()  # may be repeated
 
 

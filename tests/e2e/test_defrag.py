@@ -111,8 +111,7 @@ def test_pods_move_and_run_again_and_the_waiting_pod_starts(
         assert len(moved) == 2
         assert {before[name] for name in moved} == {after["big"]}
         for name in moved:
-            reasons = [event["reason"] for event in pods.events(name)]
-            assert "Consolidated" in reasons
+            assert eventually(lambda name=name: pods.events(name, "Consolidated"))
         assert eventually(lambda: pods.events("big", "Consolidated"))
         assert running.metric("fairlead_consolidation_moves_total") == len(moved)
 

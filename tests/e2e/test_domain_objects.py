@@ -85,6 +85,8 @@ def test_a_gang_with_channels_goes_to_one_clique_and_explain_names_the_domain(
         pods.create(f"g-{at}", metadata={"annotations": said}, resourceClaims=uses)
     for at in range(3):
         pods.wait_refused(f"g-{at}")
+        # It may be refused before the controller has made its claim, without which no domain shows.
+        eventually(lambda at=at: pods.get(f"g-{at}")["status"].get("resourceClaimStatuses"))
 
     (told,) = explained(pods, "g-0")["computeDomains"]
     assert (told["name"], told["status"]) == (f"{dra.namespace}/dom", "NotReady")

@@ -187,7 +187,8 @@ def test_pods_without_gpus_are_bound_as_they_are(
         ask(pods, "plain")
         pods.wait_bound("plain")
         assert "annotations" not in pods.get("plain")["metadata"]
-        assert [e["reportingController"] for e in pods.events("plain")] == [SCHEDULER]
+        told = eventually(lambda: pods.events("plain"))  # written after the bind
+        assert [e["reportingController"] for e in told] == [SCHEDULER]
 
 
 def test_tls_and_who_may_ask(

@@ -67,6 +67,10 @@ def test_pods_wait_for_the_kind_and_for_the_object_and_say_so(
     eventually(lambda: bound(pods, names) == 3)
 
     gang_crds.uninstall(control_plane, PLUGINS)
+    # Of the pods and of the kind the scheduler hears separately: one of another gang shows when
+    # it knows that the kind is gone.
+    members(pods, 1, "other", **labelled("other"))
+    eventually(lambda: "install the CustomResourceDefinitions" in why(pods, "other-0")[1])
     late = members(pods, 1, "late", **labelled("train"))
     eventually(lambda: "install the CustomResourceDefinitions" in why(pods, "late-0")[1])
     assert bound(pods, late) == 0

@@ -55,8 +55,8 @@ def config(tmp_path: Path) -> str:
 
 @pytest.mark.usefixtures("nodes")
 def test_a_gang_is_bound_in_one_rack_of_one_block(control_plane, pods, config: str) -> None:
+    large = gang(pods, "large", 9, "required: cabinet")  # all of it before it is looked at
     with fairlead(control_plane, "--config", config) as running:
-        large = gang(pods, "large", 9, "required: cabinet")
         condition = pods.wait_refused(large[0])
         assert condition["reason"] == "Unschedulable"
         assert condition["message"].startswith(
@@ -77,8 +77,8 @@ def test_a_gang_is_bound_in_one_rack_of_one_block(control_plane, pods, config: s
 def test_a_gang_waits_for_one_rack_as_long_as_its_patience(
     control_plane, pods, config: str
 ) -> None:
+    names = gang(pods, "patient", 9, f"required: {RACK}, patience 20s")
     with fairlead(control_plane, "--config", config):
-        names = gang(pods, "patient", 9, f"required: {RACK}, patience 5s")
         condition = pods.wait_refused(names[0])
         assert condition["reason"] == "WaitingForTopology"
         pods.wait_bound(*names)

@@ -30,6 +30,10 @@ def leaving(pods: Pods, names: list[str]) -> list[str]:
     return [name for name in names if pods.get(name)["metadata"].get("deletionTimestamp")]
 
 
+def nominated(pods: Pods, names: list[str]) -> dict[str, str]:
+    return {name: pods.get(name)["status"].get("nominatedNodeName", "") for name in names}
+
+
 @pytest.mark.parametrize(
     ("user", "reason"),
     [
@@ -47,12 +51,13 @@ def test_a_gang_evicts_a_whole_gang_and_has_its_room(
         pods.wait_bound(*low)
         large = gang(pods, "high", 2, 4, priorityClassName=high)
         eventually(lambda: len(leaving(pods, low)) == 8, what="all of the low gang leave")
-        said = eventually(lambda: pods.condition("high-0").get("message"))
-        assert said.endswith("8 pod(s) are evicted for it; it has room when they are gone.")
+        said = "8 pod(s) are evicted for it; it has room when they are gone."
+        eventually(lambda: pods.condition("high-0").get("message", "").endswith(said), what=said)
         reasons = {c["type"]: c.get("reason") for c in pods.get("low-0")["status"]["conditions"]}
         assert reasons["DisruptionTarget"] == reason
         assert eventually(lambda: pods.events("low-0", "Preempted"))
-        held = {name: pods.get(name)["status"].get("nominatedNodeName") for name in large}
+        eventually(lambda: all(nominated(pods, large).values()), what="all have a place")
+        held = nominated(pods, large)
         assert set(held.values()) == {"m1", "m2"}
         pods.create("filler", 1)
         for name in low[:7]:
@@ -73,6 +78,6 @@ def test_a_budget_keeps_the_whole_gang(
         low = gang(pods, "low", 4, 1)
         pods.wait_bound(*low)
         gang(pods, "high", 1, 1, priorityClassName=high)
-        said = pods.wait_refused("high-0")["message"]
-        assert "Evicting the pods that it may evict does not help" in said
+        said = "Evicting the pods that it may evict does not help"
+        eventually(lambda: said in pods.condition("high-0").get("message", ""), what=said)
         assert leaving(pods, low) == []

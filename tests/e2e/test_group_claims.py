@@ -194,13 +194,27 @@ def test_pods_of_a_gang_that_use_one_claim_are_bound_where_it_is(our_stage: Stag
     assert audit.check() == len(names)
 
 
+def cordon(stage: Stage, node: str) -> None:
+    """Returns when the scheduler has seen it: it puts no new pod there any more."""
+    stage.plane.api("PATCH", f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}},
+                    content_type="application/merge-patch+json")  # fmt: skip
+
+    def is_seen() -> bool:
+        name = f"probe-{next(_numbers)}"
+        selector = {"kubernetes.io/hostname": node}
+        stage.pods.create(name, scheduler=stage.scheduler, nodeSelector=selector)
+        eventually(lambda: stage.pods.condition(name), what=f"{name} is looked at")
+        return not stage.pods.node(name)
+
+    eventually(is_seen, what=f"{node} takes no pods")
+
+
 def test_a_claim_that_keeps_the_group_from_its_nodes_is_freed(our_stage: Stage) -> None:
     """It was allocated in an earlier attempt, for a node that the group cannot use any more."""
     our_stage.dra.a_claim("c", our_stage.claim_for_one())
     group = our_stage.group("g", 2, named("shared", "c"))
     away, other = our_stage.nodes
-    our_stage.plane.api("PATCH", f"/api/v1/nodes/{away}", {"spec": {"unschedulable": True}},
-                        content_type="application/merge-patch+json")  # fmt: skip
+    cordon(our_stage, away)
     result = {"request": "gpu", "driver": "gpu.example.com", "pool": away, "device": "gpu-0"}
     field = {"key": "metadata.name", "operator": "In", "values": [away]}
     status = {

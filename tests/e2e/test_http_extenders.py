@@ -84,7 +84,8 @@ def test_both_choose_what_the_extender_leaves_and_prefers_and_say_the_same_of_fa
     control_plane: ControlPlane, pods: Pods, create_nodes: Callable[..., Any], tmp_path: Path
 ) -> None:
     create_nodes(["ex-a", "ex-b", "ex-c"])
-    with both(control_plane, pods, tmp_path, httpTimeout="1s") as scene:
+    # Both do without points that come too late.
+    with both(control_plane, pods, tmp_path, httpTimeout="10s") as scene:
         scene.extender.refuse({"ex-a": "no licence", "ex-c": "no licence"})
         assert scene.nodes("one-left") == {"ex-b"}
 
@@ -134,7 +135,7 @@ def test_pods_that_no_extender_manages_do_not_wait_for_one_that_hangs(
 ) -> None:
     create_nodes(["ex-f"], allocatable={"example.com/dongle": "4"})
     managed = [{"name": "example.com/dongle"}]
-    changes = {"managedResources": managed, "httpTimeout": "60s", "nodeCacheCapable": False}
+    changes = {"managedResources": managed, "httpTimeout": "180s", "nodeCacheCapable": False}
     with both(control_plane, pods, tmp_path, **changes) as scene:
         scene.extender.may_answer.clear()
         pods.create("asked", scheduler=OURS, requests={"cpu": "1"}, container=with_dongle())

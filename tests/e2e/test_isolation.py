@@ -1,5 +1,6 @@
 """Shares that MPS isolates, on the real API server: admission, placement, and what is written."""
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -98,6 +99,14 @@ def test_a_share_gets_limits_a_pipe_and_one_of_the_clients(
         refused(pods, "fourth", "node(s) had no GPU with a free MPS client")
         # An unhealthy daemon gets nothing new, and what runs stays.
         offer(control_plane, "mps-1", 0)
+        numbers = itertools.count()
+
+        def is_seen() -> bool:
+            """Before that, somebody would get the place of the second one."""
+            pods.create(name := f"asks-{next(numbers)}", metadata={"annotations": QUARTER})
+            return "healthy MPS daemon" in pods.wait_refused(name)["message"]
+
+        eventually(is_seen, what="the scheduler knows of the daemon")
         pods.delete("second")
         pods.create("fifth", metadata={"annotations": QUARTER})
         refused(pods, "fifth", "node(s) had no GPU with a healthy MPS daemon")

@@ -8,6 +8,7 @@ import pytest
 from fairlead.engine import events
 from fairleads import Pods
 from faultproxy import FaultProxy, answer
+from scene import wait_for
 from test_faults import scheduling, until
 from test_ledger_faults import mismatches
 
@@ -65,7 +66,7 @@ async def test_a_pod_that_is_patched_while_it_is_bound_is_decided_once(
         await asyncio.to_thread(pods.create, "second", 1)
         await until(lambda: pods.node("second"))
         assert proxy.count("/pods/first/binding") == 1
-        assert not scheduler.engine.in_flight.unconfirmed()
+        await wait_for(lambda: not scheduler.engine.in_flight.unconfirmed())
 
 
 def _is_patched(event: events.Event) -> bool:

@@ -89,11 +89,11 @@ def test_one_decides_and_the_other_stands_by(lease: Lease, pods: Pods, machines,
             assert first.get("/readyz") == (200, "ok")
             assert second.get("/readyz") == (200, f"standby: {lease.holder} leads")
             assert json.loads(second.get("/ready")[1])["status"] == "ready"
+            binds = {"name": "fairlead_writes_total", "kind": "bind", "result": "bound"}
+            eventually(lambda: first.metric(**binds) == 1, what="the bind is counted")
+            assert second.metric(**binds) == 0
             for process, leads in ((first, 1), (second, 0)):
-                status = process.metric("leader_election_master_status")
-                assert status == leads
-                bound_here = process.metric("fairlead_writes_total", kind="bind", result="bound")
-                assert bound_here == leads
+                assert process.metric("leader_election_master_status") == leads
             # Warm: what the leader did is known here already.
             eventually(lambda: second.metric("scheduler_cache_size", type="pods") == 1)
 
@@ -108,7 +108,7 @@ def test_the_lease_reads_as_client_go_writes_it(lease: Lease, machines) -> None:
             "holderIdentity", "leaseDurationSeconds", "acquireTime", "renewTime",
             "leaseTransitions",
         }  # fmt: skip
-        assert (spec["leaseDurationSeconds"], spec["leaseTransitions"]) == (3, 0)
+        assert (spec["leaseDurationSeconds"], spec["leaseTransitions"]) == (9, 0)
         eventually(lambda: lease.spec["renewTime"] > spec["renewTime"], what="it is renewed")
         assert lease.spec["acquireTime"] == spec["acquireTime"]
     released = lease.spec
@@ -118,7 +118,7 @@ def test_the_lease_reads_as_client_go_writes_it(lease: Lease, machines) -> None:
 def test_kube_scheduler_can_share_the_lease(lease: Lease, control_plane, machines) -> None:
     """Its elector is client-go's: it waits for ours, and ours for it."""
     election = {
-        "leaderElect": True, "leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "300ms",
+        "leaderElect": True, "leaseDuration": "9s", "renewDeadline": "6s", "retryPeriod": "300ms",
         "resourceName": lease.name, "resourceNamespace": lease.namespace,
     }  # fmt: skip
     profiles = [{"schedulerName": "another"}]
@@ -217,7 +217,7 @@ async def test_a_bind_that_was_sent_before_a_long_sleep(
                 let_go.set()
                 await asyncio.to_thread(eventually, lambda: answers)
                 first.process.send_signal(signal.SIGCONT)
-                assert await asyncio.to_thread(first.process.wait, 20) == 1
+                assert await asyncio.to_thread(first.process.wait, 120) == 1
         assert said(first, "leadership lost")
         late = pods.get("late")["spec"].get("nodeName")
         twice = sold_twice(lease.plane)
@@ -300,12 +300,12 @@ async def test_a_leader_without_an_api_server_steps_down(
             first, second = both
             proxy.on_request(refuse_connection, times=None)
             proxy.cut()
-            assert await asyncio.to_thread(first.process.wait, 20) == 1
+            assert await asyncio.to_thread(first.process.wait, 120) == 1
             await asyncio.to_thread(wait_leading, second)
             await asyncio.to_thread(pods.create, "p", 1)
             await asyncio.to_thread(pods.wait_bound, "p")
         (lost,) = said(first, "leadership lost")
-        assert "no renewal within 2 s" in lost["reason"]
+        assert "no renewal within 6 s" in lost["reason"]
 
 
 # -- what the new leader knows -----------------------------------------------------------------
@@ -434,11 +434,18 @@ def test_the_policy_refuses_every_epoch_but_the_present(lease: Lease, pods: Pods
         for wrong in (f"{int(number) + 1}/{holder}", f"{number}/another", number, "", " "):
             status, answer = bind(lease, "mine", "n", **{EPOCH: wrong or " "})
             assert (status, "this bind was decided in epoch" in answer["message"]) == (403, True)
-        assert bind(lease, "mine", "n", **{EPOCH: epoch})[0] == 201
+        eventually(
+            lambda: bind(lease, "mine", "n", **{EPOCH: epoch})[0] == 201,
+            what="the policy has seen the present epoch",
+        )
         pods.create("theirs", scheduler="nobody")
         assert bind(lease, "theirs", "n")[0] == 201, "other schedulers are let alone"
+    # The policy is asked before it is looked whether there is such a pod.
+    eventually(
+        lambda: bind(lease, "nobody", "n", **{EPOCH: epoch})[0] == 403, what="it was released"
+    )
     pods.create("late", scheduler="nobody")
-    assert bind(lease, "late", "n", **{EPOCH: epoch})[0] == 403, "it was released"
+    assert bind(lease, "late", "n", **{EPOCH: epoch})[0] == 403
 
 
 def test_our_own_user_binds_nothing_without_an_epoch(

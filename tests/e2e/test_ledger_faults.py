@@ -74,4 +74,4 @@ async def test_a_pod_that_is_not_booked_is_booked(control_plane, create_nodes, p
         await until(lambda: any(not held.assumed for held in cluster.holdings.values()))
         cluster.remove(next(iter(cluster.holdings)))
         await until(lambda: mismatches(scheduler, "pods") == 1)
-        assert cluster.columns.devices.milli_free[0, 0] == 200
+        await until(lambda: cluster.columns.devices.milli_free[0, 0] == 200)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairlead.sim.controlplane.client import MERGE_PATCH
-from fairleads import Running
+from fairleads import Running, eventually
 
 pytestmark = pytest.mark.server
 
@@ -76,4 +76,5 @@ def test_a_pod_without_room_for_more_annotations_is_told_so(
     said = {"note": "x" * 240_000, "fairlead.dev/gpu-share": "0.5", "fairlead.dev/gpu-count": "64"}
     pods.create("stuffed", metadata={"annotations": said})
 
-    assert "Kubernetes allows 262144 on a pod" in pods.wait_refused("stuffed")["message"]
+    told = "Kubernetes allows 262144 on a pod"
+    eventually(lambda: told in pods.condition("stuffed").get("message", ""), what=told)

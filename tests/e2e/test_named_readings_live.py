@@ -17,7 +17,12 @@ CONFIG = """
 apiVersion: fairlead.dev/v1alpha1
 kind: SchedulerConfiguration
 readings:
-  - {{name: inlet, url: "{url}", query: max by (Hostname) (inlet_celsius), unit: C, every: 1s}}
+  - name: inlet
+    url: "{url}"
+    # Of a minute: a scrape that takes longer than a second leaves a gap.
+    query: max by (Hostname) (last_over_time(inlet_celsius[1m]))
+    unit: C
+    every: 1s
 profiles:
   - schedulerName: gpu-scheduler
     filters: {{enabled: [{{plugin: ReadingLimit, options: {{at_most: {{inlet: 40}}}}}}]}}

@@ -17,7 +17,7 @@ from fairleads import Pods, Running, eventually, fairlead
 from held_scenes import CONTAINER, GIB, LOCKS, MIB, Scene, Texts, scenes
 from raw_audit import given_twice
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.server, pytest.mark.timeout(1800)]
 
 JSON_PATCH = "application/json-patch+json"
 EDITS = ("remove", "remove all", "spoil", "double", "raise", "lower")

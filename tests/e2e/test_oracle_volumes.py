@@ -1,5 +1,6 @@
 """Pods with volumes, told by the real kube-scheduler and by Fairlead: every word must agree."""
 
+import contextlib
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -202,10 +203,11 @@ SCENES = {
     "an EBS volume that another pod reads": Scene(nothing, [EBS], {"a": {}}, there={"a": [EBS]}),
     "a node that cannot attach another volume": Scene(
         steps(
-            bound("first", csi=CSI),
-            bound("second", csi={**CSI, "volumeHandle": "disk-2"}),
+            # First, so that they are known when the pods come, which would be bound without them.
             a_limit("a", 1),
             a_limit("b", 0),
+            bound("first", csi=CSI),
+            bound("second", csi={**CSI, "volumeHandle": "disk-2"}),
         ),
         uses("second"),
         there={"a": uses("first")},
@@ -294,15 +296,23 @@ def test_the_words_are_kube_schedulers(pods, storage, nodes, name: str) -> None:
     pods.create("theirs", scheduler="default-scheduler", volumes=scene.volumes)
     pods.create("ours", scheduler="gpu-scheduler", volumes=scene.volumes)
 
-    theirs, ours = (_settled(pods, pod, says) for pod in ("theirs", "ours"))
-    assert ours["message"] == theirs["message"].replace("theirs", "ours")
-    assert ours["reason"] == theirs["reason"]
+    ours = _settled(pods, says)
     eventually(lambda: ours["message"] in {e["note"] for e in pods.events("ours", FAILED)})
 
 
-def _settled(pods: Pods, pod: str, says: str) -> dict[str, Any]:
-    def holds() -> dict[str, Any] | None:
-        condition = pods.condition(pod)
-        return condition if says in condition.get("message", "") else None
+def _settled(pods: Pods, says: str) -> dict[str, str]:
+    """What both say in the end, with this in it: before, one may not have seen all nodes."""
+    said: list[dict[str, str]] = []
 
-    return eventually(holds, what=f"{pod}: {says}")
+    def are_alike() -> bool:
+        found = (pods.condition(pod) for pod in ("theirs", "ours"))
+        said[:] = [{key: one.get(key, "") for key in ("reason", "message")} for one in found]
+        said[0]["message"] = said[0]["message"].replace("theirs", "ours")
+        return said[0] == said[1] and says in said[0]["message"]
+
+    with contextlib.suppress(AssertionError):
+        eventually(are_alike)
+    theirs, ours = said
+    assert ours == theirs
+    assert says in ours["message"]
+    return ours

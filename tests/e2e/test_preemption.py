@@ -24,6 +24,8 @@ class Scene:
     there: dict[str, dict[str, Any]]
     asks: dict[str, Any]
     budgets: dict[str, int] = field(default_factory=dict)
+    #: How many have to go, if any: they are evicted one after the other.
+    victims: int = 1
 
 
 def on(node: str, gpus: int, priority: str = "low", **more: Any) -> dict[str, Any]:
@@ -44,6 +46,7 @@ SCENES = {
         {"a": 4, "b": 4},
         {"x": on("a", 4, "middle"), "y": on("b", 2), "z": on("b", 2)},
         {"gpus": 4, **HIGH},
+        victims=2,
     ),
     "a budget that is used up": Scene(
         {"a": 4, "b": 4},
@@ -94,10 +97,12 @@ def play(plane: ControlPlane, scene: Scene, scheduler: str) -> dict[str, Any]:
     pods = Pods(plane, f"preempt-{next(_numbers)}")
     assert plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": pods.namespace}})[0] == 201
     for name, gpus in scene.nodes.items():
-        plane.create_nodes([name], allocatable={GPU: str(gpus)})
+        labels = {"scene": pods.namespace}
+        plane.create_nodes([name], allocatable={GPU: str(gpus)}, labels=labels)
     try:
         for app, allowed in scene.budgets.items():
             make_budget(plane, pods.namespace, app, allowed)
+        wait_known(pods, scene, scheduler)
         for name, pod in scene.there.items():
             # Held back by a finalizer, so that what was written on them can be read.
             meta = {**pod.get("metadata", {}), "finalizers": ["fairlead.dev/hold"]}
@@ -116,12 +121,25 @@ def play(plane: ControlPlane, scene: Scene, scheduler: str) -> dict[str, Any]:
             plane.api("DELETE", f"/api/v1/nodes/{name}")
 
 
+def wait_known(pods: Pods, scene: Scene, scheduler: str) -> None:
+    """The scheduler knows the nodes of this scene and no others: pods come by another watch."""
+    where, count = {"scene": pods.namespace}, len(scene.nodes)
+
+    def known() -> bool:
+        pods.create("probe", scheduler=scheduler, requests={"cpu": "1000"}, nodeSelector=where)
+        message = pods.wait_refused("probe")["message"]
+        pods.delete("probe")
+        return f"0/{count} nodes are available: {count} Insufficient cpu" in message
+
+    eventually(known, what="the nodes of the scene are known")
+
+
 def observed(
     pods: Pods, scene: Scene, condition: dict[str, Any], scheduler: str
 ) -> dict[str, Any]:  # fmt: skip
     nominated = pods.get("asks")["status"].get("nominatedNodeName", "")
     if nominated:
-        eventually(lambda: victims(pods, scene) and all_told(pods, scene), what="victims told")
+        eventually(lambda: all_told(pods, scene), what="victims told")
     found = victims(pods, scene)
     return {
         "message": condition["message"],
@@ -139,7 +157,9 @@ def victims(pods: Pods, scene: Scene) -> dict[str, dict[str, Any]]:
 
 
 def all_told(pods: Pods, scene: Scene) -> bool:
-    return all(pods.events(name, "Preempted") for name in victims(pods, scene))
+    found = victims(pods, scene)
+    are_all = len(found) >= scene.victims
+    return are_all and all(pods.events(name, "Preempted") for name in found)
 
 
 def told(pod: dict[str, Any], scheduler: str) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def test_a_queue_gets_its_share_back_and_no_more(
                 pods.delete(name)
             eventually(lambda: sum(bool(pods.node(name)) for name in blue) == 2)
             waiting = next(name for name in blue if not pods.node(name))
-            assert "does not help" in pods.wait_refused(waiting)["message"]
+            eventually(lambda: "does not help" in pods.condition(waiting).get("message", ""))
             assert sum(bool(pods.get(name)) for name in red) == 2
 
 
@@ -95,6 +95,7 @@ def test_victims_that_end_slowly_are_evicted_once_and_their_room_is_held(
             victims = leaving(pods, red)
             assert len({name.rpartition("-")[0] for name in victims}) == 1, "a whole gang"
             eventually(lambda: all(nominated(pods, name) for name in blue), what="room is held")
+            eventually(lambda: all(pods.events(name, "Preempted") for name in victims))
         with fairlead(control_plane, kubeconfig=access):  # it begins again in the middle
             pods.create("third", 1, metadata={"labels": {QUEUE: "green"}})
             pods.wait_refused("third")

@@ -59,10 +59,13 @@ class Scene:
     def _account(self, name: str) -> Path:
         return self.plane.kubeconfig_for(service_account(self.teams["research"].namespace, name))
 
-    def queue(self, name: str) -> dict[str, Any]:
-        """Of the tree that the scheduler reports."""
+    def queues(self) -> dict[str, dict[str, Any]]:
+        """The tree that the scheduler reports, by name."""
         _, text = self.callers.get("reader", "/queues")
-        return next(row for row in json.loads(text)["queues"] if row["name"] == name)
+        return {row["name"]: row for row in json.loads(text)["queues"]}
+
+    def queue(self, name: str) -> dict[str, Any]:
+        return self.queues()[name]
 
 
 @pytest.fixture(scope="module")
@@ -211,6 +214,7 @@ def test_a_queue_that_is_deleted_while_in_use_loses_no_pod(contended: Scene) -> 
     path, product = f"{queue_crds.QUEUES}/seen-product", contended.teams["product"]
     _, body = contended.plane.api("GET", path)
     assert contended.plane.api("DELETE", path)[0] == 200
+    eventually(lambda: "seen-product" not in contended.queues(), what="the scheduler sees it go")
     contended.create("product", "late", requests={"cpu": "1"})
     condition = product.wait_refused("late")
     assert condition["reason"] == "QueueNotFound"

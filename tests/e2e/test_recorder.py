@@ -20,6 +20,7 @@ from fairlead.kube.http.transport import Transport
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.model.pods import Pod
 from fairlead.sim.controlplane import ControlPlane
+from fairleads import PATIENCE_S
 from faultproxy import FaultProxy
 from scene import GPU, SCHEDULER, a_pod, bind_by_hand, outcome_of, path_of, read, wait_for
 
@@ -53,7 +54,7 @@ def pod(control_plane: ControlPlane, namespace: str) -> Pod:
 
 
 @contextlib.asynccontextmanager
-async def recording(client: Transport, grace_s: float = 20) -> AsyncIterator[Recorder]:
+async def recording(client: Transport, grace_s: float = PATIENCE_S) -> AsyncIterator[Recorder]:
     recorder = Recorder(client)
     running = asyncio.create_task(recorder.run())
     yield recorder
@@ -303,7 +304,7 @@ async def test_f24_hanging_event_writes_hold_up_nothing_else(
 ) -> None:
     pods = [a_pod(control_plane, namespace, f"p{number}") for number in range(20)]
     proxy.on_request(faults.never_answer, times=None, path="/events")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(45):  # less than it takes until hanging writes are given up
         async with recording(client, grace_s=0.1) as recorder:
             for pod in pods:
                 recorder.failed(refusal(pod))

@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.apps.run.releases import OVERDUE_S
 from fairlead.sim.controlplane import ControlPlane
-from fairleads import Pods, Running, eventually, fairlead
+from fairleads import PATIENCE_S, Pods, Running, eventually, fairlead
 from test_agent import Machine, machine, rights
 
 __all__ = ["machine", "rights"]  # fixtures
@@ -99,7 +99,7 @@ def test_an_agent_that_is_away_is_not_waited_for_for_ever(
         pods.wait_refused("second")
     pods.delete("first")
     eventually(lambda: scheduler.metric("fairlead_pods_held_back") == 1)
-    pods.wait_bound("second", timeout_s=OVERDUE_S + 60)
+    pods.wait_bound("second", timeout_s=OVERDUE_S + PATIENCE_S)
     (event,) = eventually(lambda: pods.events("first", "GPUReleaseOverdue"))
     assert machine.uuids[0] in event["note"]
     assert scheduler.metric("fairlead_pod_warnings_total", reason="GPUReleaseOverdue") == 1

@@ -51,8 +51,12 @@ def guarded(real_plane: ControlPlane) -> Iterator[ControlPlane]:
     with served.policy(real_plane, policy("fairlead-reservations"), in_force):
         yield real_plane
     real_plane.api("DELETE", path)
+    served.until(
+        lambda: not served.allowed(real_plane, str(SCHEDULER), "create", "pods"),
+        "the rights are forgotten",
+    )
     if is_new:
-        real_plane.delete_namespace("fairlead-system")
+        served.remove_namespace(real_plane, "fairlead-system")
 
 
 @pytest.fixture

@@ -162,7 +162,7 @@ def test_a_pod_that_is_deleted_while_it_waits_leaves_nothing(
     kubelet.wait(1)
     pods.delete("one")
     eventually(kubelet.end_deleted)
-    assert scheduler.metric("fairlead_gpu_reservations", state="pending") == 0
+    eventually(lambda: scheduler.metric("fairlead_gpu_reservations", state="pending") == 0)
 
 
 def test_the_shares_of_a_reservation_that_was_deleted_are_reported(

@@ -51,8 +51,8 @@ def test_pods_are_bound_with_events_conditions_and_metrics(
         assert json.loads(running.get("/ready")[1])["status"] == "ready"
         assert running.get("/healthz")[0] == running.get("/livez")[0] == 200
         attempts = {"result": "scheduled", "profile": "gpu-scheduler"}
+        eventually(lambda: running.metric("scheduler_pod_scheduling_attempts_count") == 3)
         assert running.metric("scheduler_schedule_attempts_total", **attempts) == 3
-        assert running.metric("scheduler_pod_scheduling_attempts_count") == 3
         assert running.metric("scheduler_pending_pods", queue="active") == 0
 
 

@@ -29,8 +29,9 @@ def test_a_gpu_pod_without_its_variable_is_warned_about(
         for name in ("bare", "own"):
             (event,) = eventually(lambda name=name: pods.events(name, "VariablesMissing"))
             assert "delete the pod and create it again" in event["note"]
-        eventually(lambda: all(pods.events(name, "Scheduled") for name in ("good", "mapped-0")))
-        assert not [n for n in ("good", "plain", "mapped-0") if pods.events(n, "VariablesMissing")]
+        fine = ("good", "plain", "mapped-0")
+        eventually(lambda: all(pods.events(name, "Scheduled") for name in fine))
+        assert not [name for name in fine if pods.events(name, "VariablesMissing")]
 
 
 def test_where_nothing_is_expected_nothing_is_said(

@@ -53,6 +53,7 @@ def _by_kube(turn: Turn, play: Stage) -> str:
 def test_all_that_are_alike_follow_each_other(play: Stage) -> None:
     """A node with room for all of them comes: each lets the next one try."""
     play.clear()
+    play.ready()
     paths = [play.ask(f"asks-{number}", pod("app=me", "cpu=1")) for number in range(4)]
     for path in paths:
         play.wait_refused(path)

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, eventually, fairlead
 from leaders import Lease
 
@@ -31,6 +31,7 @@ def grant_all_but_leases(plane: ControlPlane, user: str) -> None:
     for kind, body in (("clusterroles", role), ("clusterrolebindings", binding)):
         status, answer = plane.api("POST", f"/apis/{api}/v1/{kind}", body)
         assert status == 201, answer
+    served.wait_allowed(plane, user, "list", "pods")
 
 
 def a_second(plane: ControlPlane, *options: str) -> subprocess.CompletedProcess[str]:
@@ -87,5 +88,5 @@ def test_without_the_right_to_leases_it_schedules_all_the_same(
     with fairlead(control_plane, "--scheduler-name", "no-leases", kubeconfig=access) as running:
         pods.create("p", scheduler="no-leases")
         eventually(lambda: pods.node("p"))
-        told = [r["event"] for r in running.records]
-        assert "cannot look for another scheduler of this name" in told
+        sentence = "cannot look for another scheduler of this name"
+        eventually(lambda: any(r["event"] == sentence for r in running.records), what=sentence)

@@ -21,6 +21,7 @@ from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.storage import Volume, VolumeClaim, VolumePlan
 from fairlead.plugins.volume_step import VolumeStep
 from fairlead.sim.controlplane import ControlPlane
+from fairleads import PATIENCE_S
 from faultproxy import FaultProxy
 from scene import wait_for
 from storages import BIND_COMPLETED, SELECTED_NODE, Storage
@@ -62,7 +63,7 @@ class Bench:
         await wait_for(lambda: self._claims.synced and self._volumes.synced)
 
     async def outcome(self) -> PrepareOutcome:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.outcomes.get()
 
     async def stop(self) -> None:

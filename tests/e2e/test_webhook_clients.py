@@ -12,7 +12,7 @@ import yaml
 
 from fairlead.sim.controlplane import ControlPlane
 from fairlead.sim.controlplane.certificates import Authority, KeyPair
-from fairleads import eventually
+from fairleads import PATIENCE_S, eventually
 from webhooks import Webhook, configured, free_port, injects, pod, webhook
 
 Start = Callable[..., ControlPlane]
@@ -49,7 +49,7 @@ def asked(hook: Webhook, pair: KeyPair | None = None) -> int:
         {"Content-Type": "application/json"},
     )
     try:
-        with urllib.request.urlopen(request, timeout=5, context=tls) as reply:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S, context=tls) as reply:
             return int(reply.status)
     except urllib.error.HTTPError as refused:
         return refused.code

@@ -71,11 +71,11 @@ async def test_a_right_that_is_missing_is_named(plane: ControlPlane) -> None:
     identity = service_account("default", "yunikorn-reader")
     put(plane, config(4))
     async with watching(plane, identity, dialects=DIALECTS) as (watches, known):
-        await wait_for(lambda: watches.is_synced)
-        await wait_for(lambda: "yunikorn" in known.kinds)
-        assert "may not watch the ConfigMap default/yunikorn-configs" in (
-            known.kinds["yunikorn"].problem
+        sentence = "may not watch the ConfigMap default/yunikorn-configs"
+        await wait_for(
+            lambda: "yunikorn" in known.kinds and sentence in known.kinds["yunikorn"].problem
         )
+        await wait_for(lambda: watches.is_synced)
         assert not known.queues
 
 

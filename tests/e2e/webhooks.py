@@ -64,6 +64,7 @@ def configured(plane: ControlPlane, port: int, *namespaces: str) -> Iterator[Non
                 route = hook["clientConfig"].pop("service")["path"]
                 hook["clientConfig"]["url"] = f"https://127.0.0.1:{port}{route}"
                 hook["namespaceSelector"] = selecting(namespaces)
+                hook["timeoutSeconds"] = 20  # a busy machine is slow
             made.append(served.create(plane, found, _KINDS[found["kind"]]))
         wait_for_rights(plane, "webhook")
         yield
