@@ -187,7 +187,7 @@ async def try_world(plane: ControlPlane, pods: Pods, node: str, seed: int) -> Co
     return devices.accepted + Counter(started=started)
 
 
-@pytest.mark.timeout(0 if _FOR_S else 300)
+@pytest.mark.timeout(0 if _FOR_S else 1200)
 async def test_what_the_server_accepts_gives_no_device_twice(
     control_plane: ControlPlane, create_nodes: Any, namespace: str, controllers: None
 ) -> None:

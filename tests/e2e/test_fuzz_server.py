@@ -144,7 +144,7 @@ def test_the_objects_that_are_mutated_are_real_ones(control_plane, namespace, ki
         control_plane.api("DELETE", f"{folder}/{name}?gracePeriodSeconds=0")
 
 
-@pytest.mark.timeout(0 if _FOR_S else 300)
+@pytest.mark.timeout(0 if _FOR_S else 1200)
 async def test_what_the_server_accepts_ends_nothing(control_plane, create_nodes, namespace) -> None:
     pods = Pods(control_plane, namespace)
     async with fuzzed(control_plane, create_nodes, pods) as target:
