@@ -21,15 +21,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from embedded_plane import EmbeddedPlane
 from fairlead.sim.controlplane import ControlPlane
 
 # How long an example takes depends on who else uses the machine. The examples of `make test` are
 # the same in each run; `make properties` draws others.
-settings.register_profile("fairlead", deadline=None, derandomize=True)
-settings.register_profile("random", deadline=None)
+_PATIENT: Any = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("fairlead", derandomize=True, **_PATIENT)
+settings.register_profile("random", **_PATIENT)
 settings.load_profile("fairlead")
 
 BUILD = Path(__file__).parents[1] / "controlplane" / "build.py"

@@ -21,7 +21,8 @@ while [ "$1" != -o ]; do shift; done
 printf 'half' > "$2"
 [ -z "$FAKE_ERROR" ] || { echo "$FAKE_ERROR" >&2; exit 1; }
 trap 'exit 130' INT
-n=0; while [ $n -lt "${FAKE_TENTHS:-0}" ]; do sleep 0.1; n=$((n + 1)); done
+n=0; while [ $n -lt "${FAKE_TENTHS:-0}" ] && [ ! -e "$FAKE_END" ]; do
+sleep 0.1; n=$((n + 1)); done
 printf '#!/bin/sh\\necho whole\\n' > "$2"
 chmod +x "$2"
 """
@@ -33,11 +34,14 @@ class Builder:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.calls = home / "calls"
+        #: A slow build comes to its end when this is there.
+        self.may_end = home / "may-end"
         self.env = {
             "PATH": f"{home / 'tools'}:/usr/bin:/bin",
             "HOME": str(home),
             "FAIRLEAD_CACHE": str(home / "cache"),
             "FAKE_CALLS": str(self.calls),
+            "FAKE_END": str(self.may_end),
         }
         self.install_go()
 
@@ -58,7 +62,7 @@ class Builder:
 
     def run(self, *arguments: str, **env: str) -> tuple[int, str, str]:
         process = self.start(*arguments, **env)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         return process.returncode, out, err
 
     def finished(self) -> list[str]:
@@ -84,7 +88,7 @@ def builder(tmp_path: Path) -> Builder:
 
 @contextlib.contextmanager
 def slow_build(builder: Builder) -> Iterator[subprocess.Popen[str]]:
-    with builder.start("kubectl", FAKE_TENTHS="600") as process:
+    with builder.start("kubectl", FAKE_TENTHS="6000") as process:
         builder.wait_for_build()
         yield process
         process.kill()
@@ -125,7 +129,7 @@ def test_parts_asked_for_later_join_the_same_folder(builder: Builder) -> None:
 def test_killed_build_does_not_look_finished(builder: Builder, how: signal.Signals) -> None:
     with slow_build(builder) as process:
         process.send_signal(how)
-        assert process.wait(timeout=60) != 0
+        assert process.wait(timeout=300) != 0
     assert builder.finished() == []
     builder.calls.unlink()
     status, out, _ = builder.run("kubectl")
@@ -137,13 +141,15 @@ def test_killed_build_does_not_look_finished(builder: Builder, how: signal.Signa
 
 
 def test_second_builder_waits_and_then_finds_it_done(builder: Builder) -> None:
-    with builder.start("kubectl", FAKE_TENTHS="20") as first:
-        builder.wait_for_build()
-        status, out, said = builder.run("kubectl")
-        assert first.wait(timeout=60) == 0
+    with slow_build(builder) as first, builder.start("kubectl") as second:
+        assert second.stderr
+        said = second.stderr.readline()
+        builder.may_end.touch()
+        out, _ = second.communicate(timeout=300)
+        assert first.wait(timeout=300) == 0
         assert first.stdout
         assert first.stdout.read() == out
-    assert status == 0
+    assert second.returncode == 0
     assert f"Another build is running (process {first.pid}); waiting for it." in said
     assert builder.count_builds() == 1
 
@@ -153,7 +159,7 @@ def test_waiting_builder_takes_over_from_a_killed_one(builder: Builder) -> None:
         assert second.stderr
         assert "Another build is running" in second.stderr.readline()
         first.kill()
-        assert second.wait(timeout=60) == 0
+        assert second.wait(timeout=300) == 0
     assert builder.finished() == ["kubectl"]
 
 

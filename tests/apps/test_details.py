@@ -81,6 +81,9 @@ async def test_who_asks_too_much_at_once_leaves_room_for_others(
 ) -> None:
     monkeypatch.setattr(details, "_RESTS", 25)  # half a second each
     shown = Details(Named(), Usage(Cluster()), slow_to_explain)
+    rest = shown._rest
+    # A pause of this process while one is answered would be rested for 25 times over.
+    monkeypatch.setattr(shown, "_rest", lambda for_s: rest(min(for_s, 0.5)))
     async with serving(shown) as url, aiohttp.ClientSession() as session:
 
         async def ask(who: str) -> int:

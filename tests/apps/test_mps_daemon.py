@@ -26,7 +26,7 @@ pytestmark = pytest.mark.program
 
 PLAN = MpsPlan({"pod": MpsShare(25.0, 10240)})
 #: Python starts for every question, on a machine that may be busy.
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 def mps_program(folder: Path) -> str:
@@ -42,7 +42,7 @@ class OneGpu:
         self.driver = FileStore(folder / "machine.json", machine_of())
         with self.driver.open() as machine:
             self.uuid = machine.gpus[0].uuid
-        self.nvml = Nvml("fairlead.sim.nvml.shared:library")
+        self.nvml = Nvml("fairlead.sim.nvml.shared:library", limit_s=PATIENCE_S)
         self.folder = folder / "mps"
         self._program = mps_program(folder)
         self.daemon = self.successor()

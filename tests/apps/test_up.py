@@ -30,10 +30,10 @@ def environment(tmp_path):
 
 @pytest.fixture
 def up(environment, tmp_path):
-    def run(*options, timeout=60, **more):
+    def run(*options, **more):
         return subprocess.run(
             [*COMMAND, *map(str, options)], env=environment | more, cwd=tmp_path,
-            capture_output=True, text=True, timeout=timeout, check=False,
+            capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
 
     return run
@@ -44,9 +44,9 @@ def start(environment, tmp_path):
     """A `fairlead up` that goes on until the test ends it."""
     started = []
 
-    def begin(*options):
+    def begin(*options, command=COMMAND, **more):
         process = subprocess.Popen(
-            [*COMMAND, "--headless", *map(str, options)], env=environment, cwd=tmp_path,
+            [*command, "--headless", *map(str, options)], env=environment | more, cwd=tmp_path,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         started.append(process)
@@ -59,7 +59,7 @@ def start(environment, tmp_path):
         process.communicate()
 
 
-def until(true, patience_s=30.0):
+def until(true, patience_s=180.0):
     end = time.monotonic() + patience_s
     while not (found := true()):
         assert time.monotonic() < end, "it did not come true in time"
@@ -67,11 +67,28 @@ def until(true, patience_s=30.0):
     return found
 
 
+def end_when(process, counted, at_least):
+    """Has it end when it has counted so many; returns what it wrote."""
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        found = re.search(rf"{counted} (\d+)", line)
+        if found and int(found[1]) >= at_least:
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    return "".join(lines) + out, err
+
+
+def bound_in_all(out):
+    return int(out.split("\nafter ")[1].split("bound ")[1].split(",")[0])
+
+
 def kubectl(kubeconfig, *arguments):
     program = find_programs() / "kubectl"
     done = subprocess.run(
         [program, "--kubeconfig", kubeconfig, *arguments],
-        capture_output=True, text=True, timeout=30, check=False,
+        capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -80,13 +97,13 @@ def kubectl(kubeconfig, *arguments):
 # -- headless --------------------------------------------------------------------------------------
 
 
-def test_a_headless_run_binds_pods_and_sums_up(up):
-    done = up("--headless", "--for", "8s", "--speed", "4")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "export KUBECONFIG=" in done.stdout
-    summary = done.stdout.split("\nafter ")[1]
-    bound = int(summary.split("bound ")[1].split(",")[0])
-    assert bound >= 20
+def test_a_headless_run_binds_pods_and_sums_up(start):
+    process = start("--speed", "4")
+    out, err = end_when(process, "bound", 20)
+    assert (process.returncode, err) == (0, "")
+    assert "export KUBECONFIG=" in out
+    summary = out.split("\nafter ")[1]
+    assert bound_in_all(out) >= 20
     assert "p50" in summary
     assert "of 80" in summary
 
@@ -102,21 +119,19 @@ def test_nothing_bound_is_a_failure(up, tmp_path):
 def test_the_kubeconfig_is_written_and_taken_away_again(up, tmp_path):
     path = tmp_path / "mine" / "kubeconfig"
     done = up("--headless", "--for", "2s", "--nodes", "2", "--kubeconfig-out", path)
-    assert done.returncode == 0
+    assert done.stderr == ""
+    assert done.returncode == (0 if bound_in_all(done.stdout) else 1)  # 2 s may be too short
     assert str(path) in done.stdout
     assert not path.exists()
 
 
-def test_a_saved_state_is_gone_on_with(up, tmp_path):
+def test_a_saved_state_is_gone_on_with(up, start, tmp_path):
     state = tmp_path / "state.db"
-    first = up("--headless", "--for", "3s", "--state", state)
+    first = start("--state", state)
+    out, _ = end_when(first, "bound", 40)  # about as many as there is room for
     second = up("--headless", "--for", "2s", "--state", state)
     assert (first.returncode, second.stderr) == (0, "")
-    first_bound, second_bound = (
-        int(each.stdout.split("\nafter ")[1].split("bound ")[1].split(",")[0])
-        for each in (first, second)
-    )
-    assert second_bound < first_bound / 2  # most pods were there already
+    assert bound_in_all(second.stdout) < bound_in_all(out) / 2  # most pods were there already
 
 
 # -- what is wrong gets one line -------------------------------------------------------------------
@@ -190,8 +205,10 @@ def test_a_signal_ends_it_cleanly(start, tmp_path, number):
 
 
 def test_an_early_signal_ends_it_too(start):
-    process = start()
-    time.sleep(0.7)
+    # A signal that comes while Python itself starts ends it in other ways.
+    process = start(command=[*COMMAND[:2], f"print(flush=True); {COMMAND[2]}", *COMMAND[3:]])
+    process.stdout.readline()
+    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=120)
     assert process.returncode in (0, 130, -signal.SIGINT)  # the last: before our code was loaded
@@ -277,17 +294,18 @@ def test_the_tour_of_the_readme(start, environment, tmp_path):
 @pytest.mark.server
 def test_fairlead_top_finds_the_scheduler_by_the_kubeconfig(start, environment, tmp_path):
     path = tmp_path / "kubeconfig"
-    start("--kubeconfig-out", path, "--for", "120s")
+    start("--kubeconfig-out", path)
+    until(path.exists)
 
     def measured():
         done = subprocess.run(
             [*COMMAND[:-1], "top", "-o", "json", "--by", "gpus", "--kubeconfig", str(path)],
-            env=environment, capture_output=True, text=True, timeout=60, check=False,
+            env=environment, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         told = json.loads(done.stdout) if done.returncode == 0 else {"total": {"used": 0}}
         return told if told["total"]["used"] > 0 else None
 
-    gpus = until(measured, 90.0)["gpus"]
+    gpus = until(measured)["gpus"]
     assert len(gpus) == 80
     assert all(gpu["utilisation"] is not None for gpu in gpus)
     assert any(gpu["holders"] and gpu["utilisation"] > 0.3 for gpu in gpus)
@@ -296,19 +314,20 @@ def test_fairlead_top_finds_the_scheduler_by_the_kubeconfig(start, environment, 
 @pytest.mark.server
 def test_teams_contend_and_fairlead_queue_shows_them(start, environment, tmp_path):
     path = tmp_path / "kubeconfig"
-    start("--teams", "--kubeconfig-out", path, "--for", "120s")
+    start("--teams", "--kubeconfig-out", path)
+    until(path.exists)
 
     def contending():
         done = subprocess.run(
             [*COMMAND[:-1], "queue", "-o", "json", "--kubeconfig", str(path)],
-            env=environment, capture_output=True, text=True, timeout=60, check=False,
+            env=environment, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         queues = json.loads(done.stdout)["queues"] if done.returncode == 0 else []
         found = {row["name"]: row for row in queues}
         busy = [row for row in found.values() if row["parent"] and row["used"]]
         return found if len(busy) == 3 and found["company"]["pendingUnits"] else None
 
-    found = until(contending, 90.0)
+    found = until(contending)
     assert found["company"]["guaranteed"] == {"nvidia.com/gpu": 80.0}
     assert found["product"]["limit"] == {"nvidia.com/gpu": 40.0}
     assert found["product"]["used"]["nvidia.com/gpu"] <= 40
@@ -334,15 +353,15 @@ def test_all_of_the_configuration_is_used_and_starts_are_forecast(start, environ
         return [line for line in lines if line[-1] != "(null)"]
 
     until(path.exists)
-    assert until(forecast, 180.0)
+    assert until(forecast)
     assert any(log.iterdir()), "the decision log is a part of the configuration"
 
 
-def test_it_runs_on_the_real_control_plane(up, tmp_path):
+def test_it_runs_on_the_real_control_plane(start, tmp_path):
     cache = Path(find_programs()).parents[1]
-    done = up("--headless", "--for", "12s", "--real", "--speed", "4", timeout=120,
-              FAIRLEAD_CACHE=str(cache), TMPDIR=str(tmp_path))  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "a real control plane" in done.stdout
-    assert "finished 0" not in done.stdout.split("\nafter ")[1]
+    process = start("--real", "--speed", "4", FAIRLEAD_CACHE=str(cache), TMPDIR=str(tmp_path))
+    out, err = end_when(process, "finished", 1)
+    assert (process.returncode, err) == (0, "")
+    assert "a real control plane" in out
+    assert "finished 0" not in out.split("\nafter ")[1]
     assert not list(tmp_path.glob("fairlead-up-*"))

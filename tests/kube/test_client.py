@@ -19,6 +19,7 @@ from fairlead.kube.http import client as client_module
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.sessions import Sessions
 from fairlead.sim.controlplane.certificates import Authority, KeyPair
+from scripted import until
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -200,11 +201,13 @@ async def test_waiting_for_a_connection_in_vain_is_unreachable() -> None:
 
 
 async def test_no_reply_in_time_is_a_lost_reply() -> None:
-    async def never(request: web.Request) -> web.Response:
-        await asyncio.sleep(60)
+    async def no_writes(request: web.Request) -> web.Response:
+        if request.method != "GET":
+            await asyncio.sleep(60)
         return web.Response()
 
-    async with talking(never) as client:
+    async with talking(no_writes) as client:
+        await client.request("GET", "/x")  # else the time may be over before it is connected
         with pytest.raises(ReplyLost):
             await client.request("POST", "/x", body=b"{}", timeout_s=BRIEF_S)
 
@@ -374,9 +377,10 @@ async def test_a_silent_watch_is_stalled() -> None:
     handler = streaming(b"{}\n", 60.0)
     async with (
         talking(handler) as client,
-        client.watch("/x", {}, idle_timeout_s=BRIEF_S) as stream,
+        client.watch("/x", {}) as stream,
     ):
         assert await stream.lines() == [b"{}"]
+        stream._idle_timeout_s = BRIEF_S  # now that what must come has come
         with pytest.raises(Stalled):
             await stream.lines()
 
@@ -391,23 +395,23 @@ async def test_a_refused_watch_says_why() -> None:
 
 
 async def test_a_watch_can_be_hung_up_by_someone_else() -> None:
-    async with talking(streaming(b"{}\n", 60.0)) as client, client.watch("/x", {}) as stream:
+    async with talking(streaming(b"{}\n", 600.0)) as client, client.watch("/x", {}) as stream:
         assert await stream.lines() == [b"{}"]
         asyncio.get_running_loop().call_later(0.05, stream.close)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             with contextlib.suppress(ReplyLost):
                 assert await stream.lines() is None
 
 
 async def test_watches_take_no_connection_from_requests() -> None:
     async def both(request: web.Request) -> web.StreamResponse:
-        return await (streaming(b"{}\n", 60.0) if request.path == "/w" else echo)(request)
+        return await (streaming(b"{}\n", 600.0) if request.path == "/w" else echo)(request)
 
     async with talking(both, max_connections=1) as client, contextlib.AsyncExitStack() as stack:
         for _ in range(3):
             stream = await stack.enter_async_context(client.watch("/w", {}))
             assert await stream.lines() == [b"{}"]
-        assert (await client.request("GET", "/x", timeout_s=5)).status == 200
+        assert (await client.request("GET", "/x", timeout_s=60)).status == 200
 
 
 # TLS
@@ -533,6 +537,7 @@ async def test_no_more_connections_than_allowed_and_nobody_waits_for_ever() -> N
     async with serving(slow) as server:
         client = Client(Access(server, None, Static({})), max_connections=2)
         first = [asyncio.create_task(client.request("GET", "/x")) for _ in range(6)]
+        await until(lambda: len(ports) == 2)
         impatient = asyncio.create_task(client.request("GET", "/x", timeout_s=BRIEF_S))
         with pytest.raises(Unreachable, match="all 2 connections were busy"):
             await impatient
@@ -568,8 +573,8 @@ async def test_a_server_that_is_gone_refuses_all_who_wait_at_once() -> None:
     async with serving(echo) as server:
         pass
     client = Client(Access(server, None, Static({})))
-    asked = (client.request("GET", f"/{n}", timeout_s=60) for n in range(20))
-    done = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 10)
+    asked = (client.request("GET", f"/{n}", timeout_s=600) for n in range(20))
+    done = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 60)
     assert all(isinstance(said, Unreachable) for said in done)
     await client.close()
 
@@ -597,7 +602,10 @@ async def test_who_waits_is_served_by_what_is_open_if_no_more_can_be_opened() ->
 
 
 async def test_closing_ends_what_is_under_way_and_what_waits() -> None:
+    asked = asyncio.Event()
+
     async def never(request: web.Request) -> web.Response:
+        asked.set()
         await asyncio.sleep(60)
         return web.Response()
 
@@ -605,7 +613,7 @@ async def test_closing_ends_what_is_under_way_and_what_waits() -> None:
         client = Client(Access(server, None, Static({})), max_connections=1)
         under_way = asyncio.create_task(client.request("GET", "/x"))
         waiting = asyncio.create_task(client.request("GET", "/x"))
-        await asyncio.sleep(0.2)
+        await asked.wait()
         await client.close()
         with pytest.raises(ReplyLost):
             await under_way

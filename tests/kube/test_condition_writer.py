@@ -28,7 +28,7 @@ async def writing(transport: Scripted, **options: Any) -> AsyncIterator[Conditio
     writer = ConditionWriter(transport, now_ns=lambda: START_NS, **{**defaults, **options})
     running = asyncio.create_task(writer.run())
     yield writer
-    await writer.stop(grace_s=2)
+    await writer.stop(grace_s=60)
     await running
 
 
@@ -88,7 +88,7 @@ async def test_what_we_wrote_is_not_written_again_though_the_watch_lags() -> Non
     async with writing(transport) as writer:
         for message in ("a", "a", "b", "a"):
             writer.failed(failure(message=message))
-            await asyncio.sleep(0.005)
+            await writer._outbox._idle.wait()
     assert messages(transport) == ["a", "b", "a"]
     times = ["lastTransitionTime" in r.body["status"]["conditions"][0] for r in transport.requests]
     assert times == [True, False, False]
@@ -142,7 +142,7 @@ async def test_scheduled_pod_is_not_explained_any_more() -> None:
     recorder.failed(failure())
     recorder.scheduled(AnnounceScheduled(a_pod(), "n1", 1, 0.0))
     running = asyncio.create_task(recorder.run())
-    await recorder.stop(grace_s=1)
+    await recorder.stop(grace_s=60)
     await running
     assert not transport.sent("PATCH")
     assert len(transport.sent("POST")) == 2

@@ -113,7 +113,7 @@ class Server:
 async def runs(elector: Elector) -> str:
     """How it ended."""
     with pytest.raises(LeadershipLost) as lost:
-        await asyncio.wait_for(elector.run(), 10)
+        await asyncio.wait_for(elector.run(), 60)
     assert not elector.leads()
     return str(lost.value)
 
@@ -257,7 +257,7 @@ async def elected(server: Server, identity: str = "a") -> Elector:
     elector = server.elector(identity)
     server.is_still = True
     running = asyncio.create_task(elector.run())
-    await asyncio.wait_for(elector.elected.wait(), 5)
+    await asyncio.wait_for(elector.elected.wait(), 60)
     running.cancel()
     return elector
 
@@ -282,7 +282,7 @@ async def test_who_cannot_write_the_epoch_is_not_elected_before_it_can() -> None
     server.epoch_trouble = away
     elector = server.elector()
     running = asyncio.create_task(elector.run())
-    await asyncio.wait_for(elector.elected.wait(), 5)
+    await asyncio.wait_for(elector.elected.wait(), 60)
     running.cancel()
     assert (server.present, tries) == ("0/a", 5)
 

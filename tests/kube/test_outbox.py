@@ -41,7 +41,7 @@ async def an_outbox(post: Post, **options: int) -> AsyncIterator[tuple[Outbox[An
     outbox: Outbox[Any] = Outbox(post, tally, **{"limit": 100, "workers": 1, **options})
     running = asyncio.create_task(outbox.run())
     yield outbox, tally
-    await outbox.stop(grace_s=1)
+    await outbox.stop(grace_s=60)
     await running
 
 

@@ -61,11 +61,11 @@ class Bench:
         self.preparer.submit(Prepare(a_pod("user", uid=uid), "n1", steps))
 
     async def outcome(self) -> PrepareOutcome:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await self.outcomes.get()
 
     async def begun(self, writer: Writer) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not writer.begun:
                 await asyncio.sleep(0)
 

@@ -42,8 +42,8 @@ async def binding(
     await running
 
 
-async def outcome_of(transport: Scripted, bind: Bind) -> Outcome:
-    async with binding(transport) as (binder, reports):
+async def outcome_of(transport: Scripted, bind: Bind, **options: Any) -> Outcome:
+    async with binding(transport, **options) as (binder, reports):
         binder.submit(bind)
         await until(lambda: reports)
     (outcome,) = reports
@@ -169,7 +169,7 @@ async def test_stop_finishes_what_is_under_way_and_sends_no_more() -> None:
             binder.submit(Bind(a_pod(name), "n1"))
         await until(lambda: transport.under_way == 2)
         asyncio.get_running_loop().call_later(0.02, gate.set)
-        await binder.stop(grace_s=5)
+        await binder.stop(grace_s=60)
     unsent = "not sent: the scheduler is stopping"
     assert reports == [
         BindFailed("uid-c", BindProblem.UNAVAILABLE, unsent),
@@ -246,8 +246,10 @@ async def test_credentials_that_expire_say_nothing_about_the_pod() -> None:
 
 async def test_server_that_comes_back_may_not_know_yet_who_may_bind() -> None:
     """kube-apiserver answers before it has read who has which rights."""
-    replies = in_turn(Unreachable("none"), status(403, "forbidden"), then=OK)
-    assert await outcome_of(Scripted(replies), Bind(a_pod(), "n1")) == BindDone("uid-p")
+    transport = Scripted(in_turn(Unreachable("none"), status(403, "forbidden"), then=OK))
+    patient = replace(QUICK, unreachable_s=60.0)
+    outcome = await outcome_of(transport, Bind(a_pod(), "n1"), patience=patient)
+    assert outcome == BindDone("uid-p")
     denied = await outcome_of(Scripted(lambda _: status(403, "forbidden")), Bind(a_pod(), "n1"))
     assert denied == BindFailed("uid-p", BindProblem.DENIED, "forbidden")
 

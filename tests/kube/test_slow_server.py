@@ -110,25 +110,35 @@ async def read_on(stream: WatchStream) -> list[bytes]:
 async def test_bytes_without_an_event_do_not_keep_a_watch_alive(first: bytes, more: bytes) -> None:
     async with (
         answered(dripping(first, more)) as client,
-        client.watch("/x", {}, idle_timeout_s=LESS_BRIEF_S) as stream,
+        client.watch("/x", {}) as stream,
     ):
-        with pytest.raises(Stalled, match=f"no event of the watch came for {LESS_BRIEF_S:g} s"):
+        stream._idle_timeout_s = BRIEF_S  # now that it is open
+        with pytest.raises(Stalled, match=f"no event of the watch came for {BRIEF_S:g} s"):
             await read_on(stream)
 
 
-async def test_each_event_begins_the_wait_for_the_next() -> None:
+async def test_each_event_begins_the_wait_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is put forward: in real seconds, a pause of this process could be too long."""
+    loop, go_on, skipped_s = asyncio.get_running_loop(), asyncio.Semaphore(0), 0.0
+    real_s = loop.time
+    monkeypatch.setattr(loop, "time", lambda: real_s() + skipped_s)
+
     async def slowly(writer: asyncio.StreamWriter) -> None:
-        writer.write(CHUNKED)
+        writer.write(CHUNKED + a_chunk(b"{"))
         for _ in range(4):
-            writer.write(a_chunk(b"{"))
-            await asyncio.sleep(LESS_BRIEF_S / 3)
-            writer.write(a_chunk(b"}\n"))
+            await go_on.acquire()
+            writer.write(a_chunk(b"}\n{"))
 
     async with (
         answered(slowly) as client,
-        client.watch("/x", {}, idle_timeout_s=LESS_BRIEF_S) as stream,
+        client.watch("/x", {}, idle_timeout_s=50.0) as stream,
     ):
-        assert [await read_on(stream) for _ in range(4)] == [[b"{}"]] * 4
+        for _ in range(4):
+            reading = asyncio.create_task(read_on(stream))
+            await until(lambda: stream._due_s is not None)
+            skipped_s += 20.0
+            go_on.release()
+            assert await reading == [b"{}"]
 
 
 @pytest.mark.parametrize("chunk", [1, 700, 10**6], ids=["bytes", "parts of lines", "whole"])
@@ -160,9 +170,10 @@ async def test_a_transport_that_reads_no_more_is_noticed() -> None:
     """aiohttp stops its own clock while it does not read: for ever, if it never goes on."""
     async with (
         answered(sending(CHUNKED, a_chunk(b"{}\n"))) as client,
-        client.watch("/x", {}, idle_timeout_s=LESS_BRIEF_S) as stream,
+        client.watch("/x", {}) as stream,
     ):
         assert await read_on(stream) == [b"{}"]
+        stream._idle_timeout_s = BRIEF_S  # now that what must come has come
         connection = stream._response.connection
         assert isinstance(connection, aiohttp.connector.Connection)
         assert connection.protocol is not None
@@ -212,7 +223,17 @@ async def test_a_refusal_without_words_is_a_refusal() -> None:
 async def test_a_reply_that_comes_byte_by_byte_has_a_deadline(first: bytes) -> None:
     """As that of a list or a bind: time counts from the request to the end of the reply."""
     more = b"x" if first else b"HTTP/1.1 200 " + b"O" * 1000
-    async with answered(dripping(first, more)) as client, asyncio.timeout(60):
+    drips, is_open = dripping(first, more), False
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        nonlocal is_open
+        if is_open:
+            await drips(writer)
+        is_open = True
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+    async with answered(answer) as client, asyncio.timeout(60):
+        await client.request("GET", "/x")  # to connect takes time that is no reply's
         with pytest.raises(ReplyLost, match="nothing within"):
             await client.request("POST", "/x", body=b"{}", timeout_s=BRIEF_S)
 

@@ -177,8 +177,9 @@ async def test_an_indexed_job_runs_every_index_once(scene):
     await scene.make(
         "jobs.batch", "j", **job(completions=4, parallelism=2, completionMode="Indexed")
     )
-    seen = set()
-    for _ in range(50):
+    seen, deadline = set(), time.monotonic() + 60
+    while not scene.get("jobs.batch", "default/j").get("status", {}).get("conditions"):
+        assert time.monotonic() < deadline, f"it never ended; pods: {scene.names()}"
         for pod in scene.pods():
             if pod["status"]["phase"] == "Pending":
                 seen.add(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"])

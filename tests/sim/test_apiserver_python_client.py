@@ -78,7 +78,7 @@ def test_a_watch_follows_a_pod_through_its_life(core):
     )
     watcher, seen = watch.Watch(), []
     for event in watcher.stream(
-        core.list_namespaced_pod, "default", resource_version=start, timeout_seconds=20
+        core.list_namespaced_pod, "default", resource_version=start, timeout_seconds=300
     ):
         metadata, spec = event["object"].metadata, event["object"].spec
         marked = metadata.deletion_timestamp is not None

@@ -165,7 +165,7 @@ async def controlled(world):
 
 
 async def until(holds):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.005)
 

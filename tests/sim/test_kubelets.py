@@ -287,7 +287,7 @@ async def _controllers(world):
         yield
 
 
-async def _until(true, patience_s: float = 5.0) -> None:
+async def _until(true, patience_s: float = 60.0) -> None:
     async with asyncio.timeout(patience_s):
         while not true():
             await asyncio.sleep(0.01)

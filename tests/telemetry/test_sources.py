@@ -275,7 +275,7 @@ async def take(
 
 
 def a_plan(exporter: Exporter, **more: object) -> SourcePlan:
-    return SourcePlan("dcgm", "dcgm", **{"url": exporter.url, "timeout_s": 5.0, **more})  # type: ignore[arg-type]
+    return SourcePlan("dcgm", "dcgm", **{"url": exporter.url, "timeout_s": 60.0, **more})  # type: ignore[arg-type]
 
 
 async def test_each_node_is_asked_at_its_address(exporter: Exporter) -> None:
