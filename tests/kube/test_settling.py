@@ -230,6 +230,30 @@ async def test_trouble_that_lasts_is_reported_only_when_nothing_can_come_of_it()
     assert len(transport.sent("POST")) == QUICK.tries
 
 
+async def test_a_bind_that_is_carried_out_during_the_last_read_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The reply to a read takes so long that no earlier try can be under way when it comes."""
+    loop, skipped_s = asyncio.get_running_loop(), 0.0
+    real_s = loop.time
+    monkeypatch.setattr(loop, "time", lambda: real_s() + skipped_s)
+    posts = in_turn(ReplyLost("cut"), then=status(403, "denied"))
+    reads = 0
+
+    def answer(request: Request) -> Reply | Exception:
+        nonlocal reads, skipped_s
+        if request.method == "POST":
+            return posts(request)
+        reads += 1
+        if reads == 2:
+            skipped_s = 90.0
+        return as_json(a_pod() if reads <= 2 else replace(a_pod(), node="n1"))
+
+    patient = replace(QUICK, in_flight_s=60.0)
+    outcome = await outcome_of(Scripted(answer), Bind(a_pod(), "n1"), patience=patient)
+    assert outcome == BindDone("uid-p")
+
+
 async def test_each_lost_reply_is_waited_for_twice_as_long() -> None:
     """Else a webhook slower than our patience would be asked for ever and never heard."""
     lost = ReplyLost("timeout")

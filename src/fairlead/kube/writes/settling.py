@@ -235,10 +235,11 @@ class Settlement:
     async def _give_up(self, problem: BindProblem, message: str) -> Outcome:
         """A failure, once no earlier try can be carried out any more; success if one was."""
         while self._doubt_until_s is not None:
+            # Before the read: a bind that is carried out during it would not be seen.
+            left_s = self._doubt_until_s - self._loop.time()
             outcome = judge(self._bind, await self._read())
             if outcome is not None:
                 return outcome
-            left_s = self._doubt_until_s - self._loop.time()
             if left_s <= 0:
                 break
             await asyncio.sleep(min(left_s, self._patience.longest_pause_s))
