@@ -32,7 +32,7 @@ _EVICT_EVERY_S = 30.0
 _JUMP_S = 5.0
 _CALM_S = 60.0
 #: What a look may cost in one turn (see `Work.spent`).
-_MOST_WORK = 15_000
+_MOST_WORK = 8_000
 _OVERRAN = (
     "it started before the reservation {} as a unit that ends in time, and runs longer than it said"
 )
