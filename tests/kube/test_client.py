@@ -14,7 +14,7 @@ from aiohttp import web
 from fairlead.kube.access.credentials import Static, bearer
 from fairlead.kube.access.kubeconfig import Access
 from fairlead.kube.access.tls import ClientKeyPair, Pem, client_context
-from fairlead.kube.errors import KubeconfigError, ReplyLost, Stalled, Unreachable
+from fairlead.kube.errors import KubeconfigError, ReplyLost, ReplyTooLong, Stalled, Unreachable
 from fairlead.kube.http import client as client_module
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.sessions import Sessions
@@ -274,7 +274,7 @@ async def test_a_reply_beyond_the_limit_is_given_up(chunked: bool) -> None:
         return response
 
     async with talking(long) as client:
-        with pytest.raises(ReplyLost, match="longer than 200000 bytes"):
+        with pytest.raises(ReplyTooLong, match="longer than 200000 bytes"):
             await client.request("GET", "/x", max_body=200_000)
 
 
@@ -693,8 +693,10 @@ async def test_a_proxy_is_used() -> None:
     async with serving(proxy) as server:
         client = Client(Access("http://cluster.example", None, Static({}), proxy=server))
         assert (await client.request("GET", "/api")).body == b"by proxy"
+        with pytest.raises(ReplyTooLong, match="longer than 3 bytes"):
+            await client.request("GET", "/api", max_body=3)
         await client.close()
-    assert seen == ["http://cluster.example/api"]
+    assert seen == ["http://cluster.example/api"] * 2
 
 
 async def test_a_proxy_with_tls_is_checked_by_what_the_system_trusts() -> None:

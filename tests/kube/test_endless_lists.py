@@ -9,12 +9,14 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
+from fairlead.kube.errors import ReplyTooLong
 from fairlead.kube.http.reply import LONGEST_RETRY_AFTER_S
 from fairlead.kube.mirror import listing
 from fairlead.kube.mirror.changes import Synced, Upserted
 from test_reflector_states import (
     OPEN,
     SYNCED,
+    Act,
     Answer,
     Watch,
     a_page,
@@ -70,6 +72,59 @@ async def test_a_list_in_one_piece_that_fails_gives_pages_another_chance() -> No
         await world.until(requests=6)
         assert [type(change) for change in world.told] == [Upserted, Synced]
     assert ["limit" in query for query in world.script.queries[1:5]] == [True, True, False, True]
+
+
+def served(*lengths: int) -> Act:
+    """A server that has objects of these lengths, and that does not stream its lists."""
+    objects = [
+        {"metadata": {"name": f"n{n}", "uid": "u", "resourceVersion": "5", "pad": "x" * length}}
+        for n, length in enumerate(lengths)
+    ]
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if "sendInitialEvents" in request.query:
+            return web.json_response({}, status=422)
+        if "watch" in request.query:
+            await asyncio.sleep(60)
+        first = int(request.query.get("continue", 0))
+        last = first + int(request.query.get("limit", len(objects)))
+        metadata = {"resourceVersion": "7", "continue": str(last) if last < len(objects) else ""}
+        return web.json_response({"metadata": metadata, "items": objects[first:last]})
+
+    return answer
+
+
+def limits(queries: list[dict[str, str]]) -> list[int]:
+    return [int(query.get("limit", 0)) for query in queries if "watch" not in query]
+
+
+async def test_a_page_that_is_too_long_is_asked_for_in_smaller_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a few large objects of one user end all lists of their kind."""
+    monkeypatch.setattr(listing, "LONGEST_BODY", 10_000)
+    async with playing(served(*[3000] * 5, *[10] * 13), page_size=8) as world:
+        await world.until(told=19)
+        assert len(world.reflector.objects) == 18
+        assert world.waits == []
+        # 5 large objects: two pages of two, and one with a small one. Then sizes grow again.
+        assert limits(world.script.queries) == [8, 4, 2, 2, 2, 2, 4, 8]
+
+        del world.script.queries[:]
+        assert await world.reflector.verify(settle_s=0) == []
+        assert limits(world.script.queries) == [8, 4, 2, 2, 2, 2, 4, 8]
+
+
+async def test_an_object_longer_than_a_page_is_listed_in_one_piece(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listing, "LONGEST_BODY", 10_000)
+    async with playing(served(10, 20_000), page_size=2) as world:
+        await world.until(told=3)
+        assert list(world.reflector.objects) == ["n0", "n1"]
+        assert limits(world.script.queries) == [2, 1, 2, 1, 2, 1, 2, 1, 0]
+        with pytest.raises(ReplyTooLong):
+            await world.reflector.verify(settle_s=0)
 
 
 async def without_end(request: web.Request) -> web.StreamResponse:

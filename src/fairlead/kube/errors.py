@@ -5,12 +5,13 @@ FairleadError
 └── ApiError           a request came to no end; a refusal is no error but a `Reply`
     ├── Unreachable    certainly not processed: it may be sent again
     └── ReplyLost      sent, no complete reply: find out by a GET before sending it again
-        └── Stalled    the connection stayed open, and no event came in time
+        ├── Stalled    the connection stayed open, and no event came in time
+        └── ReplyTooLong   the reply is longer than what the request allows
 """
 
 from fairlead.model.errors import FairleadError
 
-__all__ = ["ApiError", "KubeconfigError", "ReplyLost", "Stalled", "Unreachable"]
+__all__ = ["ApiError", "KubeconfigError", "ReplyLost", "ReplyTooLong", "Stalled", "Unreachable"]
 
 
 class KubeconfigError(FairleadError):
@@ -31,3 +32,7 @@ class ReplyLost(ApiError):
 
 class Stalled(ReplyLost):
     """A watch stayed open without an event, not even a bookmark, for longer than its deadline."""
+
+
+class ReplyTooLong(ReplyLost):
+    """The reply is longer than what the request allows; a smaller page may be short enough."""

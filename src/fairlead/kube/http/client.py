@@ -32,7 +32,7 @@ __all__ = ["Client", "Reply"]
 IDLE_TIMEOUT_S = 150.0
 #: For the headers of a watch, and the words of a refusal. They come at once, or after a queue.
 _WATCH_OPENS_S = 60.0
-#: A page of 500 objects of 100 KiB each would still fit.
+#: A page of 500 objects of 100 KiB each would still fit; where it does not, pages are smaller.
 LONGEST_BODY = 64 * 2**20
 #: Longer than any request lives: by then a retired session has nothing under way.
 _RETIREMENT_S = 120.0
@@ -98,8 +98,8 @@ class Client:
     ) -> Reply:
         """The server's reply, whatever its status. `path` is percent-encoded and has no query.
 
-        Raises Unreachable if the request was certainly not processed, and ReplyLost if it was
-        sent but no complete reply of at most `max_body` bytes came in time. Redirects are not
+        Raises Unreachable if the request was certainly not processed, ReplyLost if it was sent but
+        no complete reply came in time, and ReplyTooLong beyond `max_body` bytes. Redirects are not
         followed, and nothing but a 401 is ever sent twice: log in again, then one more try.
         `before_send`: see `Transport`.
         """

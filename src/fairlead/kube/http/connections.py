@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from fairlead.base.http_connection import HttpConnection
 from fairlead.kube.access.kubeconfig import Access
-from fairlead.kube.errors import ReplyLost, Unreachable
+from fairlead.kube.errors import ReplyLost, ReplyTooLong, Unreachable
 from fairlead.kube.http.reply import Reply, parse_retry_after
 from fairlead.model.lazy_dataclass import dataclass
 
@@ -92,7 +92,7 @@ class Connection(HttpConnection[Reply]):
         """Whatever is sent counts: headers and chunks of one byte may have no end."""
         self._raw += len(data)
         if self._raw > self.longest + _BESIDE:
-            self.abort(f"the reply is longer than {self.longest} bytes")
+            self._end_too_long()
             return
         super().data_received(data)
 
@@ -109,13 +109,18 @@ class Connection(HttpConnection[Reply]):
         self._body.append(body)
         self._length += len(body)
         if self._length > self.longest:
-            self.abort(f"the reply is longer than {self.longest} bytes")
+            self._end_too_long()
 
     def on_message_complete(self) -> None:
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         retry_after_s = parse_retry_after(self._retry_after)
         self._body, self._length, self._raw, self._retry_after = [], 0, 0, None
         self._finish(Reply(self._parser.get_status_code(), body, retry_after_s))
+
+    def _end_too_long(self) -> None:
+        why = f"the reply is longer than {self.longest} bytes"
+        self._fail(ReplyTooLong(why))  # before `abort`, which would raise a plain ReplyLost
+        self.abort(why)
 
 
 class Connections:

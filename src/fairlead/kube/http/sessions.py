@@ -12,7 +12,7 @@ import aiohttp
 from yarl import URL
 
 from fairlead.kube.access.kubeconfig import Access
-from fairlead.kube.errors import ReplyLost, Unreachable
+from fairlead.kube.errors import ReplyLost, ReplyTooLong, Unreachable
 from fairlead.kube.http.reply import Reply, parse_retry_after
 
 #: kube-apiserver closes idle connections after 90 s; we go first, so as not to meet a closing one.
@@ -157,5 +157,5 @@ async def _read(response: aiohttp.ClientResponse, max_body: int) -> bytes:
         length += len(piece)
         if length > max_body:
             response.close()
-            raise aiohttp.ClientPayloadError(f"the reply is longer than {max_body} bytes")
+            raise ReplyTooLong(f"the reply is longer than {max_body} bytes")
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import NoReturn
 
-from fairlead.kube.errors import ReplyLost
+from fairlead.kube.errors import ReplyLost, ReplyTooLong
 from fairlead.kube.http.client import LONGEST_BODY, Client
 from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.mirror.wire import ObjectIdentity, Page, StatusError, read_identity, read_page
@@ -39,26 +39,24 @@ async def pages(
 
     Raises StatusError, also 410 when the rest of a list has expired, and EndlessList: start over
     then, without what came so far. `page_size` 0 asks for all in one piece, which cannot expire.
+    A page that is too long is asked for again with half as many objects; ReplyTooLong if one object
+    is too long.
     """
     params = dict(selectors)
     if since:
         params |= {"resourceVersion": since, "resourceVersionMatch": "NotOlderThan"}
-    if page_size:
-        params["limit"] = str(page_size)
-    far = _Progress(path)
+    far, size = _Progress(path), page_size
     while True:
-        reply = await _get(client, path, params, accept, whole=not page_size)
+        reply, size = await _get_page(client, path, params, accept, size)
         page = _read(path, reply)
         far.note(page, len(reply.body))
         yield page
         if not page.metadata.continue_:
             return
         # A continued list is at the revision of its first page, so it must name no other.
-        params = {
-            **selectors,
-            "limit": str(page_size),
-            "continue": page.metadata.continue_,
-        }
+        params = {**selectors, "continue": page.metadata.continue_}
+        if size < page_size and len(reply.body) < LONGEST_BODY // 4:
+            size = min(2 * size, page_size)  # large objects are often next to each other
 
 
 async def identities(
@@ -78,8 +76,7 @@ async def identities(
 
 async def newest_version(client: Client, path: str, selectors: Mapping[str, str]) -> str:
     """The revision that the server is at, for the price of one object."""
-    params = {**selectors, "limit": "1"}
-    reply = await _get(client, path, params, _METADATA_ONLY, whole=False)
+    reply = await _get(client, path, selectors, _METADATA_ONLY, 1)
     return _read(path, reply).metadata.resource_version
 
 
@@ -113,16 +110,29 @@ class _Progress:
         raise EndlessList(f"the pages of {self._path} are no list: {why}")
 
 
+async def _get_page(
+    client: Client, path: str, params: Mapping[str, str], accept: str | None, size: int
+) -> tuple[Reply, int]:
+    """A page of at most `size` objects, 0: of all; and of how many it is in the end."""
+    while True:
+        try:
+            return await _get(client, path, params, accept, size), size
+        except ReplyTooLong:
+            if size <= 1:
+                raise
+            size //= 2
+
+
 async def _get(
-    client: Client, path: str, params: Mapping[str, str], accept: str | None, *, whole: bool
+    client: Client, path: str, params: Mapping[str, str], accept: str | None, size: int
 ) -> Reply:
     reply = await client.request(
         "GET",
         path,
-        params=params,
+        params={**params, "limit": str(size)} if size else params,
         accept=accept,
         timeout_s=_TIMEOUT_S,
-        max_body=LONGEST_LIST if whole else LONGEST_BODY,
+        max_body=LONGEST_BODY if size else LONGEST_LIST,
     )
     if reply.status != 200:
         raise StatusError.of(reply)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn
 
 import structlog
 
-from fairlead.kube.errors import ApiError, ReplyLost
+from fairlead.kube.errors import ApiError, ReplyLost, ReplyTooLong
 from fairlead.kube.http.client import IDLE_TIMEOUT_S, Client
 from fairlead.kube.mirror import listing
 from fairlead.kube.mirror.backoff import Backoff
@@ -34,7 +34,7 @@ __all__ = ["Reflector", "Stats"]
 
 #: Streamed lists that may break off before we list in pages instead.
 _STREAM_TRIES = 3
-#: Lists whose pages may expire, or not end, before we ask for all in one piece.
+#: Lists whose pages may expire, not end or be too long, before we ask for all in one piece.
 _PAGE_TRIES = 2
 #: Events of a burst that are told, or objects of a page that are read, before others have a turn.
 _BREATH = 64
@@ -331,7 +331,7 @@ class Reflector(Generic[T]):
         else:
             try:
                 snapshot, version = await self._listed(self._page_size)
-            except listing.EndlessList:
+            except (listing.EndlessList, ReplyTooLong):
                 self._broken_pages += 1
                 raise
         await self._install(snapshot, version)
