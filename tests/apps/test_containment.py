@@ -2,18 +2,100 @@
 
 import asyncio
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
 from builders import SCHEDULER, a_node, a_pod, drawing
 from fairlead.apps.config.profiles import built_in
-from fairlead.apps.run.containment import Containment
+from fairlead.apps.run.containment import _SEEN, Containment, _name_of
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceFailure, AttemptCrashed, Bind, Instruction
 from fairlead.kube.failures import Failures
+from fairlead.model.advance import AdvanceReservation
+from fairlead.model.budgets import Budget
+from fairlead.model.claims import ResourceClaim
+from fairlead.model.counted import CountedResource
+from fairlead.model.data_sets import DataSet
+from fairlead.model.gangs import GangSpec
+from fairlead.model.hyper_nodes import HyperNode
 from fairlead.model.pods import Pod
+from fairlead.model.queues import QueueSpec
+from fairlead.model.run_times import RunTime
+from fairlead.model.storage import StorageClass
+from fairlead.model.topology import Topology
+
+#: An event of each kind by which an object is shown.
+SHOWN: tuple[events.Event, ...] = (
+    events.PodSeen(a_pod("p")),
+    events.NodeSeen(a_node("n1")),
+    events.NamespaceSeen("team", {}),
+    events.SelectorSeen("Service", "team", "s", None),
+    events.StorageSeen(StorageClass("fast")),
+    events.ClaimObjectSeen(ResourceClaim("team", "c")),
+    events.BudgetSeen(Budget("team", "b")),
+    events.GangSeen(GangSpec("volcano/team/g", 2)),
+    events.QueueSeen(QueueSpec("fairlead/q")),
+    events.AdvanceSeen(AdvanceReservation("r")),
+    events.CountedSeen(CountedResource("c")),
+    events.DataSeen(DataSet("dataset/team/d")),
+    events.InventorySeen("n1", "other", None),
+    events.NodeRequestSeen("volcano/team/g", "accepted"),
+    events.TopologySeen("kai/default", Topology(())),
+    events.HyperNodeSeen("h", HyperNode("h", 1)),
+    events.OwnerRunTimeSeen("team/Job/j", RunTime()),
+)
+
+_GONE = "the object is gone, so a new engine is not told it again"
+_ENDED = "what became of something that the scheduler did itself, told once"
+_ASKED = "an answer of the scheduler's own parts, told once"
+_SERVED = "which kinds are served: the text is the scheduler's own, and no object has it"
+_CONFIGURED = "the configuration, which is checked when the scheduler starts"
+_SOURCES = "values of sources that the configuration names: each is checked where it is read"
+_KEPT = "what an earlier scheduler learned, loaded once"
+#: Why the other events show no object that could be left out.
+NO_OBJECT: dict[type[events.Event], str] = {
+    events.ServerKnown: "the version of the API server, told once",
+    events.NodeGone: _GONE,
+    events.PodGone: _GONE,
+    events.StorageGone: _GONE,
+    events.ClaimObjectGone: _GONE,
+    events.BudgetGone: _GONE,
+    events.GangGone: _GONE,
+    events.QueueGone: _GONE,
+    events.AdvanceGone: _GONE,
+    events.CountedGone: _GONE,
+    events.PodRejected: "told once, after the pod of which it is was shown",
+    events.RunEnded: "told once, when a pod ends",
+    events.NodeDistrusted: "what is told in place of an object that is left out",
+    events.TrustRestored: "what is told in place of an object that is left out",
+    events.RunTimesLoaded: _KEPT,
+    events.StartRecordLoaded: _KEPT,
+    events.ServiceRecordLoaded: _KEPT,
+    events.ReleaseOverdue: _ASKED,
+    events.ReservationIdle: _ASKED,
+    events.ReservationsPaused: _ASKED,
+    events.ForecastDue: _ASKED,
+    events.PricesComputed: _ASKED,
+    events.PlanComputed: _ASKED,
+    events.NodeChosen: "the bind of an extender, which is declined if it breaks the engine",
+    events.ExtendersAnswered: "an answer of an HTTP extender, told once",
+    events.Prepared: _ENDED,
+    events.PrepareFailed: _ENDED,
+    events.BindDone: _ENDED,
+    events.BindFailed: _ENDED,
+    events.EvictionEnded: _ENDED,
+    events.GangKindSeen: _SERVED,
+    events.QueueKindSeen: _SERVED,
+    events.NodeRequestsServed: _SERVED,
+    events.ServiceClassesSeen: _CONFIGURED,
+    events.ReadingsTaken: _SOURCES,
+    events.FiguresSeen: _SOURCES,
+    events.ReadingSeen: _SOURCES,
+    events.ForecastSeen: _SOURCES,
+}
 
 
 class Defect(Exception):
@@ -208,3 +290,43 @@ def test_a_defect_in_the_queue_itself_is_no_empty_queue_for_long(monkeypatch) ->
     assert driver.containment.failures.counts["deciding"] == 1
     assert driver.rebuild_if_due()
     assert binds(driver.decide()) == ["good"]
+
+
+def test_every_event_shows_an_object_that_can_be_left_out_or_says_why_not() -> None:
+    every = set(get_args(events.Event))
+    assert set(_SEEN) == {type(event) for event in SHOWN}
+    assert set(_SEEN) | NO_OBJECT.keys() == every
+    assert not set(_SEEN) & NO_OBJECT.keys()
+
+
+@pytest.mark.parametrize("event", SHOWN, ids=lambda event: type(event).__name__)
+def test_an_object_of_any_kind_that_breaks_the_engine_is_left_out(event, monkeypatch) -> None:
+    driver = Driver()
+    handle = driver.engine.handle
+
+    def _handle(seen: events.Event, *, now: float) -> list[Instruction]:
+        if seen == event:
+            raise Defect("oops")
+        return handle(seen, now=now)
+
+    monkeypatch.setattr(driver.engine, "handle", _handle)
+    assert _name_of(event)[1], "it has a name"
+    driver.see(event)
+    for _ in range(5):
+        driver.now += 100.0
+        driver.rebuild_if_due()
+    assert driver.containment.left_out() == 1
+    assert driver.containment.rebuilds == 2
+    assert driver.containment.failures.counts.total() == 2
+
+
+def test_what_is_remembered_of_a_large_object_is_small(monkeypatch) -> None:
+    driver = Driver()
+    monkeypatch.setattr(driver.engine, "handle", lambda *_, **__: 1 / 0)
+    names = frozenset(f"pod-{number}" for number in range(10_000))
+    for text in ("a", "b", "b"):
+        budget = Budget("team", "large", text, disrupted=names)
+        driver.handle(events.BudgetSeen(budget))
+    (struck,) = driver.containment._struck.values()
+    assert len(struck.content) < 100
+    assert (struck.count, struck.in_all) == (2, 3), "one that has changed is told from one that not"

@@ -7,6 +7,7 @@ one that is changed and breaks it again and again is left out in any case, each 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from hashlib import blake2b
 
 import structlog
 
@@ -35,6 +36,7 @@ _Name = tuple[str, str]
 
 @dataclass(slots=True)
 class _Struck:
+    #: A hash of it: objects may be large.
     content: str
     #: Times in a row with this content, and with any.
     count: int
@@ -203,6 +205,11 @@ _SEEN = (
     events.AdvanceSeen,
     events.CountedSeen,
     events.DataSeen,
+    events.InventorySeen,
+    events.NodeRequestSeen,
+    events.TopologySeen,
+    events.HyperNodeSeen,
+    events.OwnerRunTimeSeen,
 )
 
 _DOING = {
@@ -243,7 +250,11 @@ def _name_of(event: events.Event) -> _Name:
             about = resource.name
         case events.DataSeen(data):
             about = data.node if isinstance(data, NodeData) else data.key
-        case events.NamespaceSeen(name) | events.NodeGone(name):
+        case events.InventorySeen(node_name, source):
+            about = f"{source} {node_name}"
+        case events.NodeRequestSeen(key) | events.TopologySeen(key) | events.OwnerRunTimeSeen(key):
+            about = key
+        case events.NamespaceSeen(name) | events.NodeGone(name) | events.HyperNodeSeen(name):
             about = name
         case _:
             about = ""
@@ -251,7 +262,7 @@ def _name_of(event: events.Event) -> _Name:
 
 
 def _content_of(event: events.Event) -> str:
-    """What the author of the object wrote; of pods and nodes not the status, which we write."""
+    """A hash of what the author wrote; of pods and nodes not the status, which we write."""
     match event:
         case events.PodSeen(pod):
             return str(hash((pod.uid, pod.node, pod.generation, _words(pod.labels),
@@ -259,7 +270,7 @@ def _content_of(event: events.Event) -> str:
         case events.NodeSeen(node):
             return str(hash((node.allocatable, node.taints, _words(node.labels),
                              _words(node.annotations))))  # fmt: skip
-    return repr(event)
+    return blake2b(repr(event).encode(), digest_size=16).hexdigest()
 
 
 def _words(pairs: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
