@@ -4,7 +4,6 @@ A kind of gangs that goes takes its gangs with it: their pods wait and say what 
 never placed singly. Statuses of gangs are written.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
@@ -15,6 +14,7 @@ from fairlead.apps.run.node_requests import NodeRequestCare
 from fairlead.apps.run.object_watches import ObjectWatches, is_forbidden
 from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise, WatchedKind
 from fairlead.apps.run.topology_watches import topology_watches
+from fairlead.base.together import together
 from fairlead.engine import events
 from fairlead.kube.errors import ApiError
 from fairlead.kube.gangs.api import GangDialect, GangKind, GangObject
@@ -84,7 +84,7 @@ class GangWatches(ObjectWatches):
     async def run(self) -> None:
         """Follows until it is cancelled."""
         parts = [super().run(), *([self._requests.run()] if self._requests else ())]
-        await asyncio.gather(*parts)
+        await together(*parts)
 
     async def retell(self) -> AsyncIterator[None]:
         """Everything that is known is fed once more; yields now and then."""

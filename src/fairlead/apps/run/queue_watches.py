@@ -4,7 +4,6 @@ Queues of our own are required: pods that name one wait while the kind is not se
 other APIs whose queues are not installed have no effect, as for users who have no such queues.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Container
 from functools import partial
 from typing import Any
@@ -14,6 +13,7 @@ import structlog
 from fairlead.apps.run.object_watches import ObjectWatches, is_forbidden
 from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise, WatchedKind
 from fairlead.apps.run.yunikorn_watch import YunikornWatch
+from fairlead.base.together import together
 from fairlead.engine import events
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted
@@ -89,8 +89,11 @@ class QueueWatches(ObjectWatches):
         if self._yunikorn is None:
             await super().run()
             return
-        following = self._supervise("queues of YuniKorn", self._yunikorn.reflector.run)
-        await asyncio.gather(super().run(), following, self._yunikorn.look_on(self._every_s))
+        looking = self._yunikorn.look_on(self._every_s)
+        await together(super().run(), self._follow(self._yunikorn), looking)
+
+    async def _follow(self, yunikorn: YunikornWatch) -> None:
+        await self._supervise("queues of YuniKorn", yunikorn.reflector.run)
 
     async def retell(self) -> AsyncIterator[None]:
         """Everything that is known is fed once more; yields now and then."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from fairlead.base.timestamps import micro_time
+from fairlead.base.together import together
 from fairlead.engine.instructions import (
     AnnounceFailure,
     AnnounceNotice,
@@ -140,7 +141,7 @@ class EventWriter:
     async def run(self) -> None:
         review = asyncio.create_task(self._review_for_ever())
         try:
-            await asyncio.gather(self._explanations.run(), self._notices.run())
+            await together(self._explanations.run(), self._notices.run())
         finally:
             review.cancel()
             await asyncio.gather(review, return_exceptions=True)
