@@ -6,10 +6,12 @@ from typing import TypeVar
 from fairlead.claims.versions import is_plain_version
 from fairlead.model.devices import AttributeValue, Device, DeviceForm, ResourceSlice, VersionText
 from fairlead.model.lazy_dataclass import dataclass
+from fairlead.model.sizes import ENTRY_BYTES, PLACE_BYTES, weigh
 
 _Part = TypeVar("_Part")
-#: Parts to keep at least before those of slices that are gone are dropped.
-_FEW = 4096
+#: Most parts are of one device, as its UUID is, and no other device ever shares them: to drop them
+#: all costs the next slices one copy of what they have in common.
+_MOST_BYTES = 16 << 20
 _Names = tuple[str, ...] | None
 
 
@@ -36,28 +38,34 @@ class SharedParts:
         self._shapes: dict[tuple[_Names, bool, bool], SliceShape] = {}
         #: Pairs, by identity, with values that are not plain.
         self._odd: set[int] = set()
-        self._devices = 0
+        self._bytes = 0
 
     def shared(self, part: ResourceSlice) -> tuple[ResourceSlice, SliceShape]:
         """The slice, made of parts that others have, too."""
-        if len(self._known) > _FEW + 4 * self._devices:
-            self._known.clear()
-            self._shapes.clear()
-            self._odd.clear()
-            self._devices = 0
-        self._devices += len(part.devices)
+        if self._bytes > _MOST_BYTES:
+            self._forget()  # not within a slice: its shape needs all odd pairs of it
         part = replace(part, devices=tuple(self._device(each) for each in part.devices))
         return part, self._shape(part)
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._shapes.clear()
+        self._odd.clear()
+        self._bytes = 0
 
     def _device(self, device: Device) -> Device:
         pairs = tuple(self._pair(pair) for pair in device.attributes)
         attributes = self._one(pairs, tuple(type(value) for _, value in pairs))
+        if attributes is pairs:
+            self._bytes += 2 * PLACE_BYTES * len(pairs)
         return Device(self._form(device.form), attributes)
 
     def _pair(self, pair: tuple[str, AttributeValue]) -> tuple[str, AttributeValue]:
         known = self._one(pair, type(pair[1]))
-        if known is pair and not _is_plain(pair[1]):
-            self._odd.add(id(pair))
+        if known is pair:
+            self._bytes += weigh(pair)
+            if not _is_plain(pair[1]):
+                self._odd.add(id(pair))
         return known
 
     def _form(self, form: DeviceForm) -> DeviceForm:
@@ -70,6 +78,7 @@ class SharedParts:
             consumes=self._one(tuple(self._one(use) for use in form.consumes)),
             taints=self._one(form.taints),
         )
+        self._bytes += weigh(parts)
         return self._one(parts, DeviceForm)
 
     def _shape(self, part: ResourceSlice) -> SliceShape:
@@ -80,7 +89,10 @@ class SharedParts:
 
     def _one(self, part: _Part, kind: object = None) -> _Part:
         """Kinds keep apart what is equal in Python: True and 1."""
-        return self._known.setdefault((part, kind), part)  # type: ignore[return-value]
+        known = self._known.setdefault((part, kind), part)
+        if known is part:
+            self._bytes += ENTRY_BYTES
+        return known  # type: ignore[return-value]
 
 
 def _common(part: ResourceSlice) -> _Names:

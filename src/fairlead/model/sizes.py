@@ -10,8 +10,8 @@ V = TypeVar("V")
 P = ParamSpec("P")
 
 #: What CPython takes for a string, a small tuple or number, and an entry of a dict, rounded up.
-_STRING, _OBJECT, _PLACE = 56, 64, 8
-ENTRY_BYTES = 128
+_STRING, _OBJECT = 56, 64
+PLACE_BYTES, ENTRY_BYTES = 8, 128
 _PLAIN = frozenset({int, float, bool, type(None)})
 
 
@@ -28,13 +28,13 @@ def weigh(*values: object) -> int:
         if kind is str or kind is bytes:
             total += _STRING + len(value)  # type: ignore[arg-type]
         elif kind in _PLAIN:
-            total += _PLACE
+            total += PLACE_BYTES
         elif kind is tuple:
-            total += _OBJECT + _PLACE * len(value)  # type: ignore[arg-type]
+            total += _OBJECT + PLACE_BYTES * len(value)  # type: ignore[arg-type]
             left += value  # type: ignore[arg-type]
         else:
             weight, parts = _parts(value)
-            total += weight + _OBJECT + _PLACE * len(parts)
+            total += weight + _OBJECT + PLACE_BYTES * len(parts)
             left += parts
     return total
 
