@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+from collections.abc import Callable
 
 import pytest
 from aiohttp import web
@@ -13,15 +14,18 @@ from fairlead.kube.errors import ReplyTooLong
 from fairlead.kube.http.reply import LONGEST_RETRY_AFTER_S
 from fairlead.kube.mirror import listing
 from fairlead.kube.mirror.changes import Synced, Upserted
+from fairlead.kube.mirror.wire import read_identity
 from test_reflector_states import (
     OPEN,
     SYNCED,
     Act,
     Answer,
+    Thing,
     Watch,
     a_page,
     an_event,
     an_object,
+    decode,
     playing,
 )
 
@@ -168,9 +172,62 @@ async def test_a_burst_of_events_lets_others_have_their_turn() -> None:
         await asyncio.sleep(60)
         return response
 
+    async with playing(SYNCED, at_once) as world:
+        assert 0 < await most_in_a_turn(lambda: len(world.told), until=1002) <= 64
+
+
+async def most_in_a_turn(count: Callable[[], int], until: int) -> int:
     most = 0
-    async with playing(SYNCED, at_once) as world, asyncio.timeout(60):
-        while (told := len(world.told)) < 1002:
+    async with asyncio.timeout(60):
+        while (before := count()) < until:
             await asyncio.sleep(0)
-            most = max(most, len(world.told) - told)
-    assert 0 < most <= 64
+            most = max(most, count() - before)
+    return most
+
+
+async def test_large_objects_of_a_page_are_read_a_few_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = list[str]()
+
+    def counting(raw: bytes) -> Thing:
+        thing = decode(raw)
+        read.append(thing.key)
+        return thing
+
+    async with playing(served(*[100_000] * 20), decode=counting) as world:
+        assert await most_in_a_turn(lambda: len(read), until=20) == 3
+        await world.until(told=21)
+
+        named = list[str]()
+        monkeypatch.setattr(
+            listing, "read_identity", lambda raw: named.append("") or read_identity(raw)
+        )
+        check = asyncio.create_task(world.reflector.verify(settle_s=0))
+        assert await most_in_a_turn(lambda: len(named), until=20) == 3
+        assert await check == []
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["a streamed list", "a watch"])
+async def test_large_events_are_read_a_few_at_a_time(streamed: bool) -> None:
+    read = list[bytes]()
+
+    class Burst:
+        """As if a hundred events had come while another task ran."""
+
+        async def lines(self) -> list[bytes] | None:
+            return None if read else [json.dumps(event).encode() for event in events]
+
+    def counting(raw: bytes) -> Thing:
+        read.append(raw)
+        return decode(raw)
+
+    events = [an_event("ADDED", f"n{n}", f"{n}", uid="u" * 100_000) for n in range(8, 28)]
+    async with playing(SYNCED, FOLLOWED, decode=counting) as world:
+        await world.until(requests=2)
+        read.clear()
+        if streamed:
+            world.reflector._position.sync_anew()
+        follow = asyncio.create_task(world.reflector._follow(Burst()))  # type: ignore[arg-type]
+        assert await most_in_a_turn(lambda: len(read), until=20) == 3
+        await asyncio.wait([follow])

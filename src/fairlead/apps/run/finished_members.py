@@ -12,10 +12,12 @@ import structlog
 from fairlead.engine import events
 from fairlead.engine.instructions import FindFinished
 from fairlead.kube.errors import ApiError
+from fairlead.kube.failures import Failures
 from fairlead.kube.http.client import Client
-from fairlead.kube.http.reply import UNREADABLE
+from fairlead.kube.mirror.breath import Breath
 from fairlead.kube.mirror.listing import pages
-from fairlead.kube.mirror.wire import StatusError
+from fairlead.kube.mirror.wire import StatusError, undecodable
+from fairlead.kube.nesting import of_any_depth
 from fairlead.model.pods import Pod
 
 log = structlog.get_logger(__name__)
@@ -31,10 +33,12 @@ class FinishedMembers:
         client: Client,
         feed: Callable[[events.Event], None],
         decode: Callable[[bytes], Pod],
+        failures: Failures | None = None,
     ) -> None:
         self._client = client
         self._feed = feed
-        self._decode = decode
+        self._decode = of_any_depth(decode)
+        self._failures = failures or Failures()
         #: Keys of gangs by namespace.
         self._asked: dict[str, set[str]] = {}
         self._woken = asyncio.Event()
@@ -59,11 +63,18 @@ class FinishedMembers:
 
     async def _look(self, namespace: str, keys: set[str]) -> None:
         path = f"/api/v1/namespaces/{namespace}/pods"
+        breath = Breath()
         async for page in pages(self._client, path, _SUCCEEDED):
             for raw in page.items or ():
-                try:
-                    pod = self._decode(bytes(raw))
-                except UNREADABLE:
-                    continue
-                if pod.gang is not None and pod.gang.gang in keys:
-                    self._feed(events.PodSeen(pod))
+                self._take(bytes(raw), keys)
+                if breath.is_due(len(raw)):
+                    await asyncio.sleep(0)
+
+    def _take(self, raw: bytes, keys: set[str]) -> None:
+        """A pod that cannot be read does not end the search for other pods."""
+        try:
+            pod = self._decode(raw)
+            if pod.gang is not None and pod.gang.gang in keys:
+                self._feed(events.PodSeen(pod))
+        except Exception as error:
+            self._failures.note("reading", undecodable(raw, error).key or "a finished pod", error)

@@ -352,7 +352,9 @@ class Scheduler:
         }  # fmt: skip
 
     def _writers(self) -> Writers:
-        self._finished = FinishedMembers(self._client, self._feed, self._watches.decode_pod)
+        self._finished = FinishedMembers(
+            self._client, self._feed, self._watches.decode_pod, self._containment.failures
+        )
         return Writers(
             self._binder,
             self._preparer,

@@ -10,6 +10,7 @@ from typing import NoReturn
 from fairlead.kube.errors import ReplyLost, ReplyTooLong
 from fairlead.kube.http.client import LONGEST_BODY, Client
 from fairlead.kube.http.reply import UNREADABLE, Reply
+from fairlead.kube.mirror.breath import Breath
 from fairlead.kube.mirror.wire import ObjectIdentity, Page, StatusError, read_identity, read_page
 
 #: Metadata is all a cross-check needs; a server that cannot cut it out sends whole objects.
@@ -63,15 +64,22 @@ async def identities(
     client: Client, path: str, selectors: Mapping[str, str], *, page_size: int = 500
 ) -> tuple[str, dict[str, ObjectIdentity]]:
     """The newest revision, and which objects there are in it."""
-    version, found = "", dict[str, ObjectIdentity]()
+    version, found, breath = "", dict[str, ObjectIdentity](), Breath()
     async for page in pages(client, path, selectors, page_size=page_size, accept=_METADATA_ONLY):
         version = page.metadata.resource_version
-        try:
-            named = (read_identity(raw) for raw in page.items or ())
-            found |= {identity.key: identity for identity in named}
-        except UNREADABLE as error:
-            raise ReplyLost(f"a list of {path} has an item without a name: {error}") from error
+        for raw in page.items or ():
+            identity = _identity(path, raw)
+            found[identity.key] = identity
+            if breath.is_due(len(raw)):
+                await asyncio.sleep(0)
     return version, found
+
+
+def _identity(path: str, raw: bytes) -> ObjectIdentity:
+    try:
+        return read_identity(raw)
+    except UNREADABLE as error:
+        raise ReplyLost(f"a list of {path} has an item without a name: {error}") from error
 
 
 async def newest_version(client: Client, path: str, selectors: Mapping[str, str]) -> str:

@@ -20,6 +20,7 @@ from fairlead.kube.errors import ApiError, ReplyLost, ReplyTooLong
 from fairlead.kube.http.client import IDLE_TIMEOUT_S, Client
 from fairlead.kube.mirror import listing
 from fairlead.kube.mirror.backoff import Backoff
+from fairlead.kube.mirror.breath import Breath
 from fairlead.kube.mirror.changes import Change, T
 from fairlead.kube.mirror.comparer import mismatches
 from fairlead.kube.mirror.feed import Feed, Stats
@@ -36,8 +37,6 @@ __all__ = ["Reflector", "Stats"]
 _STREAM_TRIES = 3
 #: Lists whose pages may expire, not end or be too long, before we ask for all in one piece.
 _PAGE_TRIES = 2
-#: Events of a burst that are told, or objects of a page that are read, before others have a turn.
-_BREATH = 64
 #: Refusals that say nothing about our position: wait and ask again.
 _PASSING = frozenset({401, 403, 404, 408, 429})
 _HINTS = {
@@ -305,14 +304,15 @@ class Reflector(Generic[T]):
 
     async def _follow(self, stream: "WatchStream") -> None:
         lines: list[bytes] | None = []
+        breath = Breath()
         if self._position.resume is None:
             lines = await self._collect(stream)
         self._followed_since = self._clock()
         self._note("", "")
         while lines is not None:
-            for number, line in enumerate(lines, start=1):
+            for line in lines:
                 self._feed.apply(line)
-                if number % _BREATH == 0:
+                if breath.is_due(len(line)):
                     await asyncio.sleep(0)
             lines = await self._next_lines(stream)
 
@@ -338,14 +338,14 @@ class Reflector(Generic[T]):
 
     async def _listed(self, page_size: int) -> tuple[Snapshot[T], str]:
         snapshot, version = Snapshot[T](), ""
-        since = self._position.since
+        since, breath = self._position.since, Breath()
         async for page in listing.pages(
             self._client, self.path, self._selectors, since=since, page_size=page_size
         ):
             version = page.metadata.resource_version
-            for number, raw in enumerate(page.items or (), start=1):
+            for raw in page.items or ():
                 self._feed.add(bytes(raw), snapshot)
-                if number % _BREATH == 0:
+                if breath.is_due(len(raw)):
                     await asyncio.sleep(0)
         return snapshot, version
 
@@ -362,7 +362,7 @@ class Reflector(Generic[T]):
         return rest
 
     async def _streamed(self, stream: "WatchStream") -> tuple[Snapshot[T], str, list[bytes]]:
-        snapshot, size, length = Snapshot[T](), 0, 0
+        snapshot, size, length, breath = Snapshot[T](), 0, 0, Breath()
         clock = asyncio.get_running_loop().time
         until_s = clock() + listing.LONGEST_LIST_S
         try:
@@ -373,6 +373,8 @@ class Reflector(Generic[T]):
                         if version:
                             return snapshot, version, lines[number:]
                         length += len(line)
+                        if breath.is_due(len(line)):
+                            await asyncio.sleep(0)
                     if length > listing.LONGEST_LIST:
                         limit.reschedule(clock())
                     # Only new objects count: a server that does not know of streamed lists sends
