@@ -7,10 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.apps.config.profiles import built_in
+from fairlead.engine.engine import Engine
 from fairlead.kube import nesting
 from fairlead.kube.admission.admission_handler import AdmissionHandler
 from fairlead.kube.claims.claims import decode_claim
 from fairlead.kube.codec import decode_pod
+from fairlead.kube.extender.extender_handler import ExtenderHandler
+from fairlead.kube.extender.wire import read_bind, read_nodes, read_victims
 from fairlead.kube.mirror.changes import Change, Deleted, Undecodable, Upserted
 from fairlead.kube.mirror.feed import Feed, Stats
 from fairlead.kube.mirror.mirror import Snapshot
@@ -126,3 +130,28 @@ def test_a_pod_of_any_depth_is_reviewed(depth: int) -> None:
     )
     assert handler.mutate(body).outcome == "injected"
     assert handler.validate(body).outcome == "allowed"
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["any case", "exact names"])
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_pods_and_nodes_of_any_depth_are_sent_to_the_extender(depth: int, small: bool) -> None:
+    """Else one of them among the victims, or the nodes, ends the requests for all pods."""
+    pad = b'"Pad":"' + b"x" * (0 if small else 200_000) + b'",'
+    deep, plain = a_pod(depth), a_pod(1)
+    victims = b'{"x":{"Pods":[' + deep + b'],"NumPDBViolations":0}}'
+    asked = read_victims(b"{" + pad + b'"Pod":' + plain + b',"NodeNameToVictims":' + victims + b"}")
+    assert asked.offered["x"].uids == ("u",)
+    nodes = read_nodes(
+        b"{" + pad + b'"Pod":' + deep + b',"Nodes":{"items":[' + deep + b"," + plain + b"]}}"
+    )
+    assert nodes.names == ["p", "p"]
+    names = b'"PodNamespace":"n","PodName":"p","PodUID":"u","Node":"x"}'
+    assert read_bind(b'{"Odd":' + deep + b"," + names).key == "n/p"
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_a_pod_of_any_depth_is_answered_by_the_extender(depth: int) -> None:
+    handler = ExtenderHandler(Engine({}, built_in("gpu-scheduler")))
+    asked = b'{"Pod":' + a_pod(depth) + b',"NodeNames":["x"]}'
+    assert [each["Host"] for each in json.loads(handler.prioritize(asked))] == ["x"]
+    assert handler.filter(asked).pod.name == "p"

@@ -16,6 +16,7 @@ from fairlead.kube.http.client import Client
 from fairlead.kube.http.paths import pod_path
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.kube.leadership.election import Terms
+from fairlead.kube.nesting import of_any_depth
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Pod
 from fairlead.placement.profile import Profile
@@ -95,7 +96,8 @@ class ExtenderDriver:
             reply = await self._client.request("GET", path, timeout_s=self._patience_s)
             if reply.status != 200:
                 return f"{asked.key} cannot be read: {reply.message}"
-            return decode_pod(reply.body, self._scheduler.engine.cluster.behaviour)
+            behaviour = self._scheduler.engine.cluster.behaviour
+            return of_any_depth(lambda raw: decode_pod(raw, behaviour))(reply.body)
         except (ApiError, FairleadError, ValueError, *UNREADABLE) as error:
             return f"{asked.key} cannot be read: {error}"
 

@@ -13,6 +13,7 @@ from fairlead.kube.http.paths import pod_path
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.mirror.listing import pages
 from fairlead.kube.mirror.wire import StatusError
+from fairlead.kube.nesting import of_any_depth
 from fairlead.model.pods import Pod
 
 #: Node objects are read again after this.
@@ -30,7 +31,7 @@ class _Named(msgspec.Struct):
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
 
 
-_named = msgspec.json.Decoder(_Named)
+_named = of_any_depth(msgspec.json.Decoder(_Named).decode)
 
 
 class ExtenderObjects:
@@ -44,7 +45,7 @@ class ExtenderObjects:
         """As the API server has it now. Raises ExtenderFault, also if another has its name now."""
         path = pod_path(pod.namespace, pod.name)
         body = (await self._get(path)).body
-        if _named.decode(body).metadata.uid != pod.uid:
+        if _named(body).metadata.uid != pod.uid:
             raise ExtenderFault(f"GET {path}: the pod was deleted, and another has its name now")
         return body
 
@@ -61,7 +62,7 @@ class ExtenderObjects:
         found: dict[str, bytes] = {}
         try:
             async for page in pages(self._client, _NODES, {}, page_size=_PAGE):
-                named = ((_named.decode(raw).metadata.name, raw) for raw in page.items or ())
+                named = ((_named(raw).metadata.name, raw) for raw in page.items or ())
                 found |= {name: bytes(raw) for name, raw in named}
         except (ApiError, StatusError) as error:
             raise ExtenderFault(f"GET {_NODES}: {error}") from None

@@ -7,6 +7,7 @@ from fairlead.kube.codec import decode_pod
 from fairlead.kube.extender import wire
 from fairlead.kube.extender.wire import BadExtenderArgs, OfferedVictims
 from fairlead.kube.http.reply import UNREADABLE
+from fairlead.kube.nesting import of_any_depth
 from fairlead.model.errors import FairleadError
 from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
@@ -51,12 +52,15 @@ class ExtenderHandler:
 
     def _pod(self, raw: bytes) -> Pod:
         try:
-            check_size(raw)
-            return decode_pod(raw, self.engine.cluster.behaviour)
+            return of_any_depth(self._checked_pod)(raw)
         except TooMuch as error:
             raise BadExtenderArgs(str(error)) from error
         except (*UNREADABLE, FairleadError) as error:
             raise BadExtenderArgs(f"Pod is not a pod: {error}") from error
+
+    def _checked_pod(self, raw: bytes) -> Pod:
+        check_size(raw)
+        return decode_pod(raw, self.engine.cluster.behaviour)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 Names are those of Go's fields, as kube-scheduler writes them; in small requests, in any case. Pods
 and nodes inside are ordinary Kubernetes objects. Nodes in full come back as they were sent, byte
-for byte. Whatever could take long is counted before it is decoded.
+for byte, except for what is nested too deeply to be read. Whatever could take long is counted
+before it is decoded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from msgspec import Raw
 
 from fairlead.engine.extender_queries import ExtenderFilterResult
 from fairlead.kube.http.reply import UNREADABLE
+from fairlead.kube.nesting import flattened
 from fairlead.model.errors import FairleadError
 from fairlead.model.lazy_dataclass import dataclass
 
@@ -199,7 +201,10 @@ def _read(fields: Mapping[str, Raw], key: str, kind: type[T]) -> T | None:
 
 def _decoded(raw: bytes, kind: type[T], what: str) -> T:
     try:
-        return msgspec.json.decode(raw, type=kind)
+        try:  # costs nothing for each node, unlike one more call
+            return msgspec.json.decode(raw, type=kind)
+        except RecursionError:
+            return msgspec.json.decode(flattened(raw), type=kind)
     except UNREADABLE as error:
         raise BadExtenderArgs(f"{what} cannot be read: {str(error)[:_SHOWN_CHARS]}") from error
 
