@@ -74,7 +74,7 @@ async def _run(options: ExtenderOptions, profile: Profile, gate: Gate) -> None:
     extender = ExtenderDriver(
         client, profile, metrics=metrics, terms=options.electing.terms(access)
     )
-    server = Server(extender, ExtenderMetrics(metrics.registry), gate)
+    server = Server(extender, ExtenderMetrics(metrics.registry), gate, failures=extender.failures)
     app = make_extender_app(server, metrics.registry, extender.unready_because)
     try:
         collection = GarbageCollection(lambda: not extender.unready_because())

@@ -12,6 +12,7 @@ from fairlead.kube.codec import decode_pod
 from fairlead.kube.errors import ApiError
 from fairlead.kube.extender.extender_handler import ExtenderHandler
 from fairlead.kube.extender.wire import ExtenderBindingArgs
+from fairlead.kube.failures import Failures
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.paths import pod_path
 from fairlead.kube.http.reply import UNREADABLE
@@ -50,6 +51,10 @@ class ExtenderDriver:
         self.refusal_delay = RefusalDelay()
         #: What will have become of binds under way, by uid: a sentence, empty if all is well.
         self._outcomes: dict[str, asyncio.Future[str]] = {}
+
+    @property
+    def failures(self) -> Failures:
+        return self._scheduler.failures
 
     async def run(self) -> None:
         await self._scheduler.run()

@@ -1,8 +1,8 @@
 """The extender over HTTP: kube-scheduler's four verbs, health and metrics, and limits."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
@@ -20,6 +20,7 @@ from fairlead.apps.serving.http_limits import (
 )
 from fairlead.kube.extender import wire
 from fairlead.kube.extender.wire import BadExtenderArgs
+from fairlead.kube.failures import Failures
 from fairlead.telemetry.extender import ExtenderMetrics
 
 #: Nodes in full are large, and there may be thousands of them; kube-scheduler asks one at a time.
@@ -29,7 +30,6 @@ _BIND = replace(LIMITS, body_bytes=16 * 2**10)
 
 VERBS = ("filter", "prioritize", "preempt", "bind")
 
-A = TypeVar("A")
 Answer = Callable[[web.Request], Awaitable[bytes]]
 
 
@@ -43,8 +43,10 @@ class Server:
         gate: Gate | None = None,
         *,
         limits: HttpLimits = LIMITS,
+        failures: Failures | None = None,
     ) -> None:
         self._extender = extender
+        self._failures = failures or Failures()
         self._metrics = metrics
         self._gate = gate or Gate()
         self._limits = limits
@@ -52,7 +54,10 @@ class Server:
 
     def routes(self) -> list[web.RouteDef]:
         handler = self._extender.handler
-        at_once = map(self._at_once, (handler.prioritize, handler.preempt))
+        at_once = (
+            self._at_once("prioritize", handler.prioritize),
+            self._at_once("preempt", handler.preempt),
+        )
         answers = zip(VERBS, (self._filter, *at_once, self._bind), strict=True)
         return [self._route(verb, answer) for verb, answer in answers]
 
@@ -76,32 +81,43 @@ class Server:
         if why:
             raise HttpRefusal(503, "unready", f"Fairlead cannot answer yet: {why}; retry later")
 
-    def _at_once(self, answer: Callable[[bytes], bytes]) -> Answer:
+    def _at_once(self, verb: str, answer: Callable[[bytes], bytes]) -> Answer:
         async def answered(request: web.Request) -> bytes:
             async with self._limiter.admitted():
-                return _clear(answer, await read(request, self._limits))
+                body = await read(request, self._limits)
+                with self._clear(verb):
+                    return answer(body)
 
         return answered
 
     async def _filter(self, request: web.Request) -> bytes:
         async with self._limiter.admitted():
-            query = _clear(self._extender.handler.filter, await read(request, self._limits))
-            return await self._extender.refusal_delay.answer(query)
+            body = await read(request, self._limits)
+            with self._clear("filter"):
+                query = self._extender.handler.filter(body)
+                return await self._extender.refusal_delay.answer(query)
 
     async def _bind(self, request: web.Request) -> bytes:
         async with self._limiter.admitted():
-            asked = _clear(wire.read_bind, await read(request, _BIND))
+            body = await read(request, _BIND)
         # Outside: other requests need not wait for the API server.
-        return wire.encode_binding_result(await self._extender.bind(asked))
+        with self._clear("bind"):
+            asked = wire.read_bind(body)
+            return wire.encode_binding_result(await self._extender.bind(asked))
 
-
-def _clear(answer: Callable[[bytes], A], body: bytes) -> A:
-    try:
-        return answer(body)
-    except BadExtenderArgs as error:
-        raise HttpRefusal(
-            400, "bad", f"{error}; is this kube-scheduler's extender protocol?"
-        ) from error
+    @contextmanager
+    def _clear(self, verb: str) -> Iterator[None]:
+        """What goes wrong in the block is told to kube-scheduler; other requests go on."""
+        try:
+            yield
+        except BadExtenderArgs as error:
+            raise HttpRefusal(
+                400, "bad", f"{error}; is this kube-scheduler's extender protocol?"
+            ) from error
+        except Exception as error:
+            self._failures.note("answering", f"a {verb} request", error)
+            said = f"Fairlead failed to answer this {verb} request; see its log"
+            raise HttpRefusal(500, "failed", said) from error
 
 
 def make_extender_app(

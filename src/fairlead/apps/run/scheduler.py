@@ -472,6 +472,11 @@ class Scheduler:
         return not self.engine.queue.has_active() and self._binder.is_settled
 
     @property
+    def failures(self) -> Failures:
+        """Unexpected errors, as the metrics count them."""
+        return self._containment.failures
+
+    @property
     def standing(self) -> str:
         """What to report beside being ready: a standby, or objects that are left out."""
         return self.standby or self._containment.standing
