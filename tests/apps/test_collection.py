@@ -80,6 +80,22 @@ def test_objects_are_looked_through_between_turns_before_that_comes_in_one() -> 
 
 
 @pytest.mark.usefixtures("spared")
+def test_objects_that_replace_old_ones_are_looked_through_in_short_passes() -> None:
+    """Python counts what came less what went: that is nothing, while all is replaced."""
+    new, passes, _ = gc.get_threshold()
+    there = [[number] for number in range(2 * passes * new)]
+    gc.collect()
+    gc.freeze()
+    collecting, most = GarbageCollection(lambda: True), 0
+    for number in range(len(there)):
+        there[number] = [number]
+        if number % 4000 == 0:  # between turns
+            most = max(most, sum(len(gc.get_objects(age)) for age in range(3)))
+            collecting.look(0.0)
+    assert most <= passes // 2 * new + 8000
+
+
+@pytest.mark.usefixtures("spared")
 def test_all_objects_are_looked_through_when_nothing_is_under_way() -> None:
     quiet = False
     collecting = GarbageCollection(lambda: True, lambda: quiet)

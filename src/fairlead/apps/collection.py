@@ -77,9 +77,13 @@ class GarbageCollection:
 
 
 def _have_many_come() -> bool:
-    """Half as many as are looked through in the middle of a turn, or that has happened."""
-    _, passes, older = gc.get_count()
-    return older > 0 or passes >= _PASSES // 2
+    """Half as many as are looked through in the middle of a turn, or that has happened.
+
+    Python's own count is of objects that came less those that went. It stays at zero while old
+    objects are replaced by new ones, as when drivers publish all slices again.
+    """
+    older = gc.get_count()[2]
+    return older > 0 or sum(len(gc.get_objects(age)) for age in (0, 1)) >= _PASSES // 2 * _NEW
 
 
 def _collect() -> None:
