@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.kube.admission import admission_handler, injection, mps
+from fairlead.kube.admission import admission_handler, injection, mps, queue_reviews
 from fairlead.kube.admission.admission_handler import AdmissionHandler
 from fairlead.kube.admission.review import BadReview
 
@@ -43,7 +43,7 @@ def review(pod: Any, **more: Any) -> bytes:
         "operation": "CREATE", "object": pod, **more,
     }  # fmt: skip
     about = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    return json.dumps(about).encode()
+    return json.dumps(about, separators=(",", ":")).encode()  # as the API server writes it
 
 
 def answered(body: bytes) -> Json:
@@ -360,6 +360,8 @@ def hostile(**shape: Any) -> Json:
 
 ANTI = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
 LONG_MAP = {"gpu-scheduling-map": "0=node1:0,1\n" * 30_000}
+MANY_VALUES = {"key": "a", "operator": "In", "values": ["a"] * 100_002}
+MANY_TERMS = {"nodeSelectorTerms": [{"matchExpressions": [MANY_VALUES]}]}
 
 
 @pytest.mark.parametrize(
@@ -373,10 +375,22 @@ LONG_MAP = {"gpu-scheduling-map": "0=node1:0,1\n" * 30_000}
             "Fairlead reads pods of up to 20000",
         ),
         (hostile(metadata={"labels": {f"l{n}": "" for n in range(100_001)}}), "labels, annotation"),
+        (hostile(spec={"affinity": {"nodeAffinity": {"x": MANY_TERMS}}}), "values and other texts"),
+        (hostile(spec={"containers": [{"args": [""] * 100_002}]}), "values and other texts"),
         (hostile(metadata={"annotations": LONG_MAP}), "longer than the 256 KiB that are stored"),
         (hostile(spec={"containers": [{"image": "x" * 2**22}]}), "the pod is longer than 4 MiB"),
     ],
-    ids=["containers", "variables", "volumes", "affinity", "labels", "map", "long"],
+    ids=[
+        "containers",
+        "variables",
+        "volumes",
+        "affinity",
+        "labels",
+        "values",
+        "args",
+        "map",
+        "long",
+    ],
 )
 def test_a_pod_beyond_the_limits_is_refused_before_it_is_decoded(
     pod: Json, sentence: str, monkeypatch: pytest.MonkeyPatch
@@ -386,6 +400,32 @@ def test_a_pod_beyond_the_limits_is_refused_before_it_is_decoded(
         given = ask(review(pod))
         assert given.outcome == "refused"
         assert sentence in answered(given.body)["status"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ({"limit": {f"x/r{n}": "1" for n in range(100_001)}}, "the queue has 100"),
+        ({"namespaces": ["n"] * 100_002}, "values and other texts; Fairlead reads queues of up to"),
+        ({"description": "x" * 2**22}, "the queue is longer than 4 MiB"),
+    ],
+    ids=["resources", "namespaces", "long"],
+)
+def test_a_queue_beyond_the_limits_is_refused_before_it_is_decoded(
+    spec: Json, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_reviews, "decode_queue", pytest.fail)
+    queue = {"metadata": {"name": "q"}, "spec": spec}
+    given = HANDLER.validate(review(queue, kind={"group": "fairlead.dev", "kind": "Queue"}))
+    assert given.outcome == "refused"
+    assert sentence in answered(given.body)["status"]["message"]
+
+
+def test_the_pod_before_a_debug_container_has_the_same_limits() -> None:
+    before = debugged(*[{"name": "old"}] * 20_001)
+    given = HANDLER.mutate(update(debugged({"name": "new"}), before))
+    assert given.outcome == "refused"
+    assert "Fairlead reads pods of up to 20000" in answered(given.body)["status"]["message"]
 
 
 @pytest.mark.parametrize(

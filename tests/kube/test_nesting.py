@@ -65,6 +65,7 @@ def a_pod(depth: int, version: str = "7") -> bytes:
     )
 
 
+QUEUE = b'"group":"fairlead.dev","version":"v1","kind":"Queue"'
 # As deep as the API server takes it, and what is just beyond what can be read here.
 DEPTHS = (*range(900, 1010, 7), 9000)
 
@@ -130,6 +131,11 @@ def test_a_pod_of_any_depth_is_reviewed(depth: int) -> None:
     )
     assert handler.mutate(body).outcome == "injected"
     assert handler.validate(body).outcome == "allowed"
+    debugged = body.replace(b'"CREATE"', b'"UPDATE","subResource":"ephemeralcontainers"')
+    debugged = debugged[:-2] + b',"oldObject":' + a_pod(depth) + b"}}"
+    assert handler.mutate(debugged).outcome == "untouched"
+    queue = body.replace(b'"group":"","version":"v1","kind":"Pod"', QUEUE)
+    assert handler.validate(queue).outcome == "allowed"
 
 
 @pytest.mark.parametrize("small", [True, False], ids=["any case", "exact names"])

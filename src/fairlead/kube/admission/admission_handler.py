@@ -94,6 +94,8 @@ class AdmissionHandler:
             raise BadReview(f"the object of the AdmissionReview is not a pod: {error}") from error
 
     def _injected(self, asked: Review, pod: Pod) -> AdmissionAnswer:
+        if asked.before is not None:
+            of_any_depth(check_size)(asked.before)
         # An invalid pod is refused by the validating webhook.
         literal = None if pod.problem else self.literal(pod)
         default = self.isolation.get(pod.scheduler)
@@ -119,8 +121,14 @@ class AdmissionHandler:
         return AdmissionAnswer(review.allow(asked, warnings=warnings), "allowed")
 
     def _checked_queue(self, asked: Review) -> AdmissionAnswer:
+        def checked(raw: bytes) -> str:
+            check_size(raw, "queue")
+            return self.queues.problem_with_queue(raw)
+
         try:
-            problem = self.queues.problem_with_queue(asked.object)
+            problem = of_any_depth(checked)(asked.object)
+        except TooMuch as error:
+            return AdmissionAnswer(review.refuse(asked, str(error)), "refused")
         except UNREADABLE as error:
             raise BadReview(f"the object of the AdmissionReview is not a queue: {error}") from error
         if problem:

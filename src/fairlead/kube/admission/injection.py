@@ -21,6 +21,7 @@ from fairlead.kube.admission.review import Operation
 from fairlead.kube.admission.variables import CUDA, RUNTIME, Variable, from_annotation
 from fairlead.kube.dialects import kai
 from fairlead.kube.dialects.fairlead import ISOLATION, MEMORY, SHARE, SHOWN, SLICE, VISIBLE
+from fairlead.kube.nesting import of_any_depth
 from fairlead.model.gpus import Isolation
 from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.scheduling_map import MAP
@@ -99,7 +100,8 @@ def patch(
     if before is None:
         steps = _steps_of_new(found, wanted, annotations)
     else:
-        known = {each.name for each in _pods.decode(before).spec.ephemeral_containers or ()}
+        old = of_any_depth(_pods.decode)(before)
+        known = {each.name for each in old.spec.ephemeral_containers or ()}
         ephemeral = _places("ephemeralContainers", found.spec.ephemeral_containers, known)
         steps = _steps_of_ephemeral(ephemeral, wanted)
     return list(bounded(steps))
