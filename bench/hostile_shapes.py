@@ -40,6 +40,7 @@ from hostile_objects import ENGINES, OBJECT_SHAPES
 from hostile_reading import READING_SHAPES
 from hostile_sources import SOURCE_ENGINES, SOURCE_SHAPES
 from hostile_tenants import TENANT_ENGINES, TENANT_SHAPES
+from hostile_topology import TOPOLOGY_SHAPES
 from hostile_units import UNIT_ENGINES, UNIT_SHAPES
 from hostile_volumes import VOLUME_SHAPES
 from hostile_waiting import WAITING_SHAPES
@@ -469,6 +470,7 @@ SHAPES: dict[str, Shape] = {
     **TENANT_SHAPES,
     **READING_SHAPES,
     **UNIT_SHAPES,
+    **TOPOLOGY_SHAPES,
 }
 
 

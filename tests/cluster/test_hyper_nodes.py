@@ -122,6 +122,57 @@ def test_members_beyond_the_limit_are_not_kept(monkeypatch: pytest.MonkeyPatch) 
     cluster.topology.tree([f"{TIER}1"])
 
 
+def test_all_nodes_are_compared_as_one_is() -> None:
+    """A HyperNode that comes late asks about all nodes at once, a node that comes about itself."""
+    lines = [
+        Requirement("rack", "In", ("0", "2")),
+        Requirement("rack", "NotIn", ("1",)),
+        Requirement("rack", "Exists"),
+        Requirement("none", "DoesNotExist"),
+        Requirement("rack", "Gt", ("1",)),
+    ]
+    for line in lines:
+        found = HyperNode("a", 1, selectors=(LabelSelector((line, lines[2])),))
+        late = a_cluster()
+        late.topology.put_hyper_node("a", found)
+        assert domains(late, f"{TIER}1") == domains(a_cluster(found), f"{TIER}1"), line
+
+
+def test_hyper_nodes_in_others_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hyper_nodes, "MOST_INNER", 2)
+    cluster = a_cluster(
+        of("s0", 1, 0), of("s1", 1, 1), of("s2", 1, 2), of("t", 2, hyper_nodes=("s0", "s1", "s2"))
+    )
+    assert domains(cluster, f"{TIER}2") == [{"n0", "n1"}]
+    assert problems(cluster) == ("HyperNodes contain more than 2 others; the rest is left out",)
+
+
+def test_hyper_nodes_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hyper_nodes, "MOST_HYPER_NODES", 1)
+    cluster = a_cluster(of("a", 1, 0), of("b", 1, 1))
+    assert domains(cluster, f"{TIER}1") == [{"n0"}]
+    assert "more than 1 HyperNodes" in problems(cluster)[0]
+
+
+def test_patterns_of_all_hyper_nodes_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each node that comes is compared with all of them."""
+    monkeypatch.setattr(hyper_nodes, "MOST_SELECTORS", 3)
+    two = NamePattern("0"), NamePattern("1")
+    cluster = a_cluster(HyperNode("a", 1, patterns=two), HyperNode("b", 1, patterns=two))
+    assert domains(cluster, f"{TIER}1") == [{"n0", "n1"}]
+    assert "more than 3 patterns and label selectors" in problems(cluster)[0]
+    cluster.topology.put_hyper_node("a", None)
+    cluster.topology.put_hyper_node("b", HyperNode("b", 1, patterns=two[:1]))
+    assert domains(cluster, f"{TIER}1") == [{"n0"}]
+
+
+def test_the_members_of_hyper_nodes_are_work() -> None:
+    cluster = a_cluster(*(of(f"h{n}", n, *range(100)) for n in range(1, 11)), nodes=100)
+    before = cluster.work.spent
+    cluster.topology.tree([f"{TIER}1"])
+    assert cluster.work.spent - before >= 10 * 100 * hyper_nodes.ROWS_OF_MEMBER // 200
+
+
 def test_configured_levels_come_first() -> None:
     cluster = a_cluster(of("a", 1, 0, 1))
     cluster.topology.configured = Topology((TopologyLevel("rack", f"{TIER}1"),))

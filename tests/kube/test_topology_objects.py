@@ -56,6 +56,9 @@ def member(type_: str, **selector: Json) -> Json:
     return {"type": type_, "selector": selector}
 
 
+FIVE_LABELS: Json = {"matchLabels": {f"l{number}": "x" for number in range(5)}}
+
+
 def hyper_node(*members: Json, tier: int = 1) -> TopologyObject:
     return read("volcano", {"tier": tier, "tierName": "rack", "members": [*members]})
 
@@ -86,6 +89,7 @@ def test_a_hyper_node_names_nodes_in_three_ways() -> None:
         ([member("Node", regexMatch={"pattern": ".*a.{60}"})], "too many states"),
         ([member("Node", regexMatch={"pattern": "a"})] * (MOST_PATTERNS + 1), "the limit"),
         ([member("Node", exactMatch={"name": "n"})] * (MOST_NODES + 1), "the limit"),
+        ([member("Node", labelMatch=FIVE_LABELS)] * 13, "65 of the lines of labelMatch"),
         ([member("HyperNode", regexMatch={"pattern": "a"})], "no exactMatch"),
         ([member("Rack", exactMatch={"name": "n"})], "another type"),
     ],

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.model.name_patterns import NamePattern, PatternError
+from turn_costs import counting_lines
 
 LETTERS = "ab0-."
 
@@ -26,6 +27,10 @@ LETTERS = "ab0-."
         ("(?:a|b)+$", "ccab", True),
         ("(?P<rack>a)b", "ab", True),
         ("A", "a", False),
+        ("^^a", "ab", True),
+        ("(^|-)a", "b-a", True),
+        ("x*^a", "xa", False),
+        ("a($|-)", "ba", True),
     ],
 )
 def test_it_answers_as_the_schedulers_of_volcano_do(
@@ -92,3 +97,13 @@ def test_what_takes_exponential_time_elsewhere_does_not_here(text: str, expected
 def test_what_it_cannot_do_is_said(text: str, problem: str) -> None:
     with pytest.raises(PatternError, match=problem):
         NamePattern(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["abcdefghij" * 12, "(a|b|c|d|e){60}$", "((((a?b?)*c?)*d?)*e?)*zz"]
+)
+def test_a_table_is_made_in_few_steps(text: str) -> None:
+    """The table is made in the event that shows the HyperNode."""
+    with counting_lines() as counted:
+        NamePattern(text)
+    assert counted.lines < 50_000

@@ -13,7 +13,7 @@ from fairlead.cluster.arrays import Codes, NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.changes import NEVER, ChangeLog, Mark
 from fairlead.cluster.columns import Columns
-from fairlead.cluster.hyper_nodes import HyperNodes
+from fairlead.cluster.hyper_nodes import ROWS_OF_MEMBER, HyperNodes
 from fairlead.cluster.improvements import Improvements
 from fairlead.model.gangs import TopologyRule
 from fairlead.model.hyper_nodes import HyperNode
@@ -79,7 +79,7 @@ class TopologyLevels:
         self.configured: Topology = Topology(())
         #: From objects, by their key.
         self._objects: dict[str, Topology] = {}
-        self._hyper_nodes = HyperNodes()
+        self._hyper_nodes = HyperNodes(columns)
 
     def put(self, key: str, topology: Topology | None) -> None:
         """An object that lists levels came or changed, or is gone."""
@@ -91,8 +91,7 @@ class TopologyLevels:
 
     def put_hyper_node(self, name: str, found: HyperNode | None) -> None:
         """A HyperNode came or changed, or is gone."""
-        nodes = (node for node in self._columns.nodes if node is not None)
-        self._hyper_nodes.put(name, found, nodes)
+        self._hyper_nodes.put(name, found)
         self._change()
 
     def _change(self) -> None:
@@ -147,7 +146,7 @@ class TopologyLevels:
         yield self.configured
         yield from (self._objects[key] for key in sorted(self._objects))
         if self._hyper_nodes:
-            yield self._hyper_nodes.topology(n.name for n in self._columns.nodes if n)
+            yield self._hyper_nodes.topology()
         self._columns.prepare_labels(level_labels())
         yield from known(lambda label: self._count(label) > 0)
 
@@ -157,8 +156,9 @@ class TopologyLevels:
             return self._columns.label(label).codes(slice(0, self._columns.size))
         numbers = {name: code for code, name in enumerate(sorted(set(members.values())))}
         nodes = self._columns.nodes
-        found = (numbers[members[n.name]] if n and n.name in members else -1 for n in nodes)
-        return np.fromiter(found, dtype=np.int32, count=len(nodes))
+        self._columns.work.rows += ROWS_OF_MEMBER * len(nodes)
+        found = [numbers[members[n.name]] if n and n.name in members else -1 for n in nodes]
+        return np.array(found, dtype=np.int32)
 
     def _count(self, label: str) -> int:
         return len(self._columns.label(label).code_of)

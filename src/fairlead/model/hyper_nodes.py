@@ -24,6 +24,11 @@ class HyperNode:
         """Whether nodes have to be looked at to know which ones it contains."""
         return bool(self.patterns or self.selectors)
 
+    @property
+    def comparisons(self) -> int:
+        """How many patterns and selectors each node is compared with."""
+        return len(self.patterns) + len(self.selectors)
+
     def matches(self, node: Node) -> bool:
         """By a pattern of its name or by its labels."""
         return any(each.matches(node.name) for each in self.patterns) or any(

@@ -1,19 +1,23 @@
 """Regular expressions that are matched in time linear in the name, whatever they say.
 
 Python's `re` tries alternatives one after another, which takes exponential time for some patterns.
-Here a pattern becomes a table of states: after each letter it is replaced by its derivative, the
-pattern that the rest of the name has to match. A letter of a name then costs one look-up. What a
-pattern may contain is RE2's syntax without Unicode classes, flags
-and word boundaries.
+Here a pattern becomes a table of states: a state is the set of places in the pattern that the next
+letter may be at. A letter of a name then costs one look-up. To make the table takes a few
+milliseconds at most, or the pattern is refused. What a pattern may contain is RE2's syntax without
+Unicode classes, flags and word boundaries.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from fairlead.model.lazy_dataclass import dataclass
 
 LONGEST_PATTERN = 256
 #: States of one pattern; a pattern that needs more is refused.
 MOST_STATES = 128
+#: Places in a pattern, what is repeated counted as often as it may be; and steps to make its table.
+_MOST_PLACES = 512
+_MOST_STEPS = 20_000
+_TOO_LARGE = "it needs too many states; write it with fewer repetitions"
 _MOST_REPEATS = 64
 #: Letters of names of objects.
 _ORDERED = "abcdefghijklmnopqrstuvwxyz0123456789-."
@@ -78,16 +82,16 @@ class NamePattern:
             raise PatternError(f"it is longer than {LONGEST_PATTERN} characters")
         self.text = text
         inner = _Parser(text).parsed()
-        # Only at the start of the name `_Start` matches.
-        later = _sequence(_ANY, _sequence(_repeated(_ANY, 0, None), inner))
-        self._class_of, letters = _letter_classes(inner)
-        self._table, states = _table(_either([_at_start(inner), later]), letters)
+        places = _Places(inner)
+        #: A number for each letter, the same for letters that the pattern treats alike.
+        self.class_of, letters = _letter_classes(places.by_letters.keys())
+        states = _States(places, letters)
+        #: The state after each state and class of letter. The first state is 0.
+        self.table = states.table
         #: Of states after which the rest of the name does not matter.
-        self._verdict = [
-            False if state == _NOTHING else _may_end(state, at_end=False) or None
-            for state in states
-        ]
-        self._ends = [_may_end(state, at_end=True) for state in states]
+        self._verdict = states.verdicts
+        #: By state, whether a name that ends there is matched.
+        self.ends = states.ends
         #: What each name that it matches contains, as far as it begins with letters.
         self._literal = _literal(inner)
 
@@ -101,12 +105,12 @@ class NamePattern:
         """Whether it is found in a name of letters, digits, `-` and `.`."""
         if self._literal not in name:
             return False
-        state, table, class_of, verdicts = 0, self._table, self._class_of, self._verdict
+        state, table, class_of, verdicts = 0, self.table, self.class_of, self._verdict
         for letter in name:
             if (verdict := verdicts[state]) is not None:
                 return verdict
             state = table[state][class_of.get(letter, 0)]
-        return self._ends[state]
+        return self.ends[state]
 
 
 def _literal(expression: _Expression) -> str:
@@ -121,26 +125,8 @@ def _literal(expression: _Expression) -> str:
     return found
 
 
-def _table(first: _Expression, letters: str) -> tuple[list[list[int]], list[_Expression]]:
-    """The state after each state and letter, and what each state is."""
-    states, numbers, table = [first], {first: 0}, []
-    for state in states:  # it grows meanwhile
-        row = []
-        for letter in letters:
-            following = _derivative(state, letter)
-            if following not in numbers:
-                numbers[following] = len(states)
-                states.append(following)
-            row.append(numbers[following])
-        table.append(row)
-        if len(states) > MOST_STATES:
-            raise PatternError("it needs too many states; write it with fewer repetitions")
-    return table, states
-
-
-def _letter_classes(expression: _Expression) -> tuple[dict[str, int], str]:
-    """A number for each letter, the same for letters that the pattern treats alike; one of each."""
-    sets = sorted({*_letters_of(expression)}, key=sorted)
+def _letter_classes(sets: Collection[frozenset[str]]) -> tuple[dict[str, int], str]:
+    """A number for each letter, the same for letters that are in the same sets; one of each."""
     numbers: dict[tuple[bool, ...], int] = {}
     class_of, letters = {}, ""
     for letter in _ORDERED:
@@ -150,29 +136,184 @@ def _letter_classes(expression: _Expression) -> tuple[dict[str, int], str]:
     return class_of, letters
 
 
-def _letters_of(expression: _Expression) -> Iterator[frozenset[str]]:
-    match expression:
-        case _Letters(of):
-            yield of
-        case _Sequence(first, rest):
-            yield from _letters_of(first)
-            yield from _letters_of(rest)
-        case _Either(of):
-            for each in of:
-                yield from _letters_of(each)
-        case _Repeated(inner):
-            yield from _letters_of(inner)
-        case _:
-            return
+# -- places and states -----------------------------------------------------------------------
+
+#: Places in a pattern, one bit each.
+_Set = int
 
 
-# -- derivatives -----------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the pattern: where it may begin and end."""
+
+    may_be_empty: bool
+    first: _Set
+    last: _Set
+
+
+class _Places:
+    """The places of a pattern that a letter, `^` or `$` stands at, and those that may follow."""
+
+    def __init__(self, expression: _Expression) -> None:
+        self.following: dict[_Set, _Set] = {}
+        #: Places by the letters that stand there.
+        self.by_letters: dict[frozenset[str], _Set] = {}
+        self.starts = self.ends = 0
+        part = self._part(expression)
+        #: A place behind the pattern.
+        self.accepts = self._place()
+        self.first = self._chain([part, _Part(False, self.accepts, self.accepts)]).first
+
+    def _place(self) -> _Set:
+        if len(self.following) >= _MOST_PLACES:
+            raise PatternError(_TOO_LARGE)
+        place = 1 << len(self.following)
+        self.following[place] = 0
+        return place
+
+    def _part(self, expression: _Expression) -> _Part:
+        match expression:
+            case _Sequence():
+                return self._chain([self._part(each) for each in _terms(expression)])
+            case _Either(of):
+                return _any_of([self._part(each) for each in of])
+            case _Repeated(inner, least, most):
+                return self._repeated(inner, least, most)
+        place = self._place()
+        match expression:
+            case _Letters(letters):
+                self.by_letters[letters] = self.by_letters.get(letters, 0) | place
+            case _Start():
+                self.starts |= place
+            case _End():
+                self.ends |= place
+        return _Part(False, place, place)
+
+    def _repeated(self, inner: _Expression, least: int, most: int | None) -> _Part:
+        parts = [self._part(inner) for _ in range(max(1, least) if most is None else most)]
+        if most is None:
+            self._follow(parts[-1].last, parts[-1].first)
+        for at in range(least, len(parts)):
+            parts[at] = _Part(True, parts[at].first, parts[at].last)
+        return self._chain(parts)
+
+    def _chain(self, parts: Sequence[_Part]) -> _Part:
+        """One after the other. The last ones are joined first, so that each end is met once."""
+        found = parts[-1]
+        for part in reversed(parts[:-1]):
+            self._follow(part.last, found.first)
+            found = _Part(
+                part.may_be_empty and found.may_be_empty,
+                part.first | (found.first if part.may_be_empty else 0),
+                found.last | (part.last if found.may_be_empty else 0),
+            )
+        return found
+
+    def _follow(self, places: _Set, by: _Set) -> None:
+        for place in _each(places):
+            self.following[place] |= by
+
+    def passed(self, places: _Set, signs: _Set) -> _Set:
+        """The places, and those behind them where only these signs are between."""
+        done = 0
+        while todo := places & signs & ~done:
+            place = todo & -todo
+            done |= place
+            places |= self.following[place]
+        return places
+
+
+class _States:
+    """Sets of places that a name can lead to, as numbers."""
+
+    def __init__(self, places: _Places, letters: str) -> None:
+        self._places, self._steps = places, 0
+        #: Away from the start `^` matches nothing.
+        self._not_starts = ~places.starts
+        self._numbers: dict[_Set, int] = {}
+        self._sets: list[_Set] = []
+        #: The state after a letter at these places; most letters of a row are at none.
+        self._after: dict[_Set, int] = {}
+        self._at = [self._places_of(letter) for letter in letters]
+        self._number(places.passed(places.first, places.starts))
+        self.table = [self._row(each) for each in self._sets]  # they grow meanwhile
+        self.verdicts = [self._verdict(each) for each in self._sets]
+        ends = (places.passed(each, places.ends) for each in self._sets)
+        self.ends = [bool(each & places.accepts) for each in ends]
+
+    def _places_of(self, letter: str) -> _Set:
+        found = 0
+        for letters, places in self._places.by_letters.items():
+            found |= places if letter in letters else 0
+        return found
+
+    def _number(self, places: _Set) -> int:
+        places &= self._not_starts
+        if places & self._places.accepts:
+            places = self._places.accepts  # it was found: nothing else matters
+        number = self._numbers.setdefault(places, len(self._sets))
+        if number == len(self._sets):
+            self._sets.append(places)
+        if number >= MOST_STATES:
+            raise PatternError(_TOO_LARGE)
+        return number
+
+    def _row(self, places: _Set) -> list[int]:
+        if places == self._places.accepts:
+            return [self._numbers[places]] * len(self._at)
+        after = self._after
+        for met in {places & at for at in self._at} - after.keys():
+            after[met] = self._number(self._next(met))
+        return [after[places & at] for at in self._at]
+
+    def _next(self, places: _Set) -> _Set:
+        """Where the next letter may be, after one at these; or the pattern begins there."""
+        found, following = self._places.first, self._places.following
+        for place in _each(places):
+            found |= following[place]
+            self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise PatternError(_TOO_LARGE)
+        return found
+
+    def _verdict(self, places: _Set) -> bool | None:
+        if not places:
+            return False
+        return True if places == self._places.accepts else None
+
+
+def _each(places: _Set) -> Iterator[_Set]:
+    while places:
+        place = places & -places
+        yield place
+        places ^= place
+
+
+def _terms(expression: _Expression) -> Iterator[_Expression]:
+    while isinstance(expression, _Sequence):
+        yield expression.first
+        expression = expression.rest
+    yield expression
+
+
+def _any_of(parts: Sequence[_Part]) -> _Part:
+    first = last = 0
+    for part in parts:
+        first, last = first | part.first, last | part.last
+    return _Part(any(part.may_be_empty for part in parts), first, last)
+
+
+# -- expressions -----------------------------------------------------------------------------
 
 
 def _either(options: list["_Expression"]) -> _Expression:
     found: set[_Expression] = set()
     for option in options:
         found |= option.of if isinstance(option, _Either) else {option}
+    letters = {option for option in found if isinstance(option, _Letters)}
+    if len(letters) > 1:  # one place instead of several
+        found -= letters
+        found.add(_Letters(frozenset[str]().union(*(each.of for each in letters))))
     return next(iter(found)) if len(found) == 1 else _Either(frozenset(found))
 
 
@@ -196,57 +337,6 @@ def _repeated(inner: _Expression, least: int, most: int | None) -> _Expression:
     if isinstance(inner, _Repeated) and inner.least <= 1 and inner.most is None and most is None:
         return _Repeated(inner.inner, min(inner.least, least), None)
     return _Repeated(inner, least, most)
-
-
-def _may_end(expression: _Expression, *, at_end: bool) -> bool:
-    """Whether it matches the empty text, at the end of the name or within it."""
-    match expression:
-        case _Letters() | _Start():
-            return False
-        case _End():
-            return at_end
-        case _Sequence(first, rest):
-            return _may_end(first, at_end=at_end) and _may_end(rest, at_end=at_end)
-        case _Either(of):
-            return any(_may_end(each, at_end=at_end) for each in of)
-        case _Repeated(inner, least, _):
-            return least == 0 or _may_end(inner, at_end=at_end)
-
-
-def _derivative(expression: _Expression, letter: str) -> _Expression:
-    match expression:
-        case _Letters(of):
-            return _EMPTY if letter in of else _NOTHING
-        case _Start() | _End():
-            return _NOTHING
-        case _Sequence(first, rest):
-            found = _sequence(_derivative(first, letter), rest)
-            if not _may_end(first, at_end=False):
-                return found
-            return _either([found, _derivative(rest, letter)])
-        case _Either(of):
-            return _either([_derivative(each, letter) for each in of])
-        case _Repeated(inner, least, most):
-            following = _repeated(inner, max(least - 1, 0), None if most is None else most - 1)
-            return _sequence(_derivative(inner, letter), following)
-
-
-def _at_start(expression: _Expression) -> _Expression:
-    """The same where `^` holds: at the start of the name."""
-    match expression:
-        case _Start():
-            return _EMPTY
-        case _Sequence(first, rest):
-            begun = _at_start(first)
-            found = _sequence(begun, rest)
-            may_end = _may_end(begun, at_end=False)
-            return _either([found, _at_start(rest)]) if may_end else found
-        case _Either(of):
-            return _either([_at_start(each) for each in of])
-        case _Repeated(inner, least, most):
-            return _repeated(_at_start(inner), least, most)
-        case _:
-            return expression
 
 
 # -- reading ---------------------------------------------------------------------------------

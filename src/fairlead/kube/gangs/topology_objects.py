@@ -22,6 +22,8 @@ from fairlead.model.topology import HOSTNAME, MOST_LEVELS, Topology, TopologyLev
 MOST_NODES = 20_000
 MOST_PATTERNS = 16
 MOST_SELECTORS = 16
+#: Lines of all label selectors of one HyperNode.
+MOST_LINES = 64
 _HIGHEST_TIER = 1_000_000
 _REMEDY = "install its CustomResourceDefinition"
 
@@ -167,13 +169,14 @@ def _patterns(found: Iterable[_Selector]) -> tuple[NamePattern, ...]:
 def _selectors(found: Iterable[_Selector]) -> tuple[LabelSelector, ...]:
     wires = [each.label_match for each in found if each.label_match]
     _limit("labelMatch", len(wires), MOST_SELECTORS)
+    count = sum(len(each.match_labels or ()) + len(each.match_expressions or ()) for each in wires)
+    _limit("the lines of labelMatch", count, MOST_LINES)
     lines = (tuple(_lines(wire)) for wire in wires)
     return tuple(LabelSelector(each) for each in lines if each)
 
 
 def _lines(wire: _Labels) -> Iterable[Requirement]:
     labels, lines = wire.match_labels or {}, wire.match_expressions or []
-    _limit("the lines of a labelMatch", len(labels) + len(lines), MOST_SELECTORS)
     for key, value in sorted(labels.items()):
         yield Requirement(key, "In", (value,))
     for line in lines:
