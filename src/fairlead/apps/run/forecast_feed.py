@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import structlog
 
-from fairlead.base.together import together
+from fairlead.base.run_together import run_together
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, ForecastSeen
 from fairlead.kube.errors import ApiError
@@ -59,7 +59,7 @@ class ForecastFeed:
 
     async def take(self, now_s: float, wall_s: float) -> None:
         """Asks the sources that are due, and sends what has changed."""
-        await together(*(source.take(now_s, wall_s) for source in self.sources))
+        await run_together(*(source.take(now_s, wall_s) for source in self.sources))
         for window in dict.fromkeys(source.plan.window for source in self.sources):
             self._send(window, wall_s)
         for source in self.sources:

@@ -14,7 +14,7 @@ from fairlead.apps.run.node_requests import NodeRequestCare
 from fairlead.apps.run.object_watches import ObjectWatches, is_forbidden
 from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise, WatchedKind
 from fairlead.apps.run.topology_watches import topology_watches
-from fairlead.base.together import together
+from fairlead.base.run_together import run_together
 from fairlead.engine import events
 from fairlead.kube.errors import ApiError
 from fairlead.kube.gangs.api import GangDialect, GangKind, GangObject
@@ -84,7 +84,7 @@ class GangWatches(ObjectWatches):
     async def run(self) -> None:
         """Follows until it is cancelled."""
         parts = [super().run(), *([self._requests.run()] if self._requests else ())]
-        await together(*parts)
+        await run_together(*parts)
 
     async def retell(self) -> AsyncIterator[None]:
         """Everything that is known is fed once more; yields now and then."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import structlog
 
-from fairlead.base.together import together
+from fairlead.base.run_together import run_together
 from fairlead.engine.events import Event, ReadingSeen
 from fairlead.model.named_readings import SeenReading
 from fairlead.telemetry.figures.reading_sources import ReadingPlan, ReadingSource
@@ -27,7 +27,7 @@ class NamedReadingFeed:
         self._problems: dict[str, str] = {}
 
     async def run(self) -> None:
-        await together(*(self._follow(source) for source in self.sources))
+        await run_together(*(self._follow(source) for source in self.sources))
 
     async def _follow(self, source: ReadingSource) -> None:
         while True:
@@ -36,7 +36,7 @@ class NamedReadingFeed:
 
     async def take(self, now_s: float) -> None:
         """Asks the sources that are due, and sends what has changed."""
-        await together(*(self._take(source, now_s) for source in self.sources))
+        await run_together(*(self._take(source, now_s) for source in self.sources))
 
     async def _take(self, source: ReadingSource, now_s: float) -> None:
         seen = await source.take(now_s)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from fairlead.base.together import together
+from fairlead.base.run_together import run_together
 from fairlead.engine.events import Event, FiguresSeen
 from fairlead.model.node_figures import Figure, SeenFigures
 from fairlead.telemetry.figures.figure_sources import FigurePlan, FigureSource
@@ -32,7 +32,7 @@ class FigureFeed:
 
     async def take(self, now_s: float) -> None:
         """Asks the sources that are due, and sends what has changed."""
-        await together(*(source.take(now_s) for source in self.sources))
+        await run_together(*(source.take(now_s) for source in self.sources))
         for figure in dict.fromkeys(source.plan.figure for source in self.sources):
             self._send(figure, now_s)
         for source in self.sources:

@@ -15,7 +15,7 @@ import structlog
 from fairlead.apps.run.node_request_keys import RequestKeys, in_turn, request_key
 from fairlead.apps.run.object_watches import ObjectWatches, is_forbidden
 from fairlead.apps.run.served_kinds import KindWatch, ServedKinds, Supervise, WatchedKind
-from fairlead.base.together import together
+from fairlead.base.run_together import run_together
 from fairlead.engine import events
 from fairlead.engine.node_requests import MOST_KINDS, NodeRequest, NodeRequests
 from fairlead.kube.errors import ApiError
@@ -75,7 +75,7 @@ class NodeRequestCare(ObjectWatches):
 
     async def run(self) -> None:
         """Follows until it is cancelled."""
-        await together(super().run(), self._tend_forever())
+        await run_together(super().run(), self._tend_forever())
 
     def say_served(self) -> None:
         """What is known is fed once more; its objects are shown by their reflector."""

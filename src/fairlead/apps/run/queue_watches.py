@@ -13,7 +13,7 @@ import structlog
 from fairlead.apps.run.object_watches import ObjectWatches, is_forbidden
 from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise, WatchedKind
 from fairlead.apps.run.yunikorn_watch import YunikornWatch
-from fairlead.base.together import together
+from fairlead.base.run_together import run_together
 from fairlead.engine import events
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted
@@ -90,7 +90,7 @@ class QueueWatches(ObjectWatches):
             await super().run()
             return
         looking = self._yunikorn.look_on(self._every_s)
-        await together(super().run(), self._follow(self._yunikorn), looking)
+        await run_together(super().run(), self._follow(self._yunikorn), looking)
 
     async def _follow(self, yunikorn: YunikornWatch) -> None:
         await self._supervise("queues of YuniKorn", yunikorn.reflector.run)

@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from fairlead.base.together import together
+from fairlead.base.run_together import run_together
 from fairlead.cluster.checking import misplaced, wrong_nodes
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
@@ -73,7 +73,7 @@ class Verification:
         """
         written = tuple(self._engine.in_flight.unconfirmed())
         reflectors = list(self._reflectors())
-        agree = await together(*(self._compare(each) for each in reflectors))
+        agree = await run_together(*(self._compare(each) for each in reflectors))
         if agree[reflectors.index(self._pods)]:
             self._look_at_unconfirmed(written)
 

@@ -19,8 +19,8 @@ import msgspec
 import structlog
 
 from fairlead.base.names import is_subdomain
+from fairlead.base.run_together import run_together
 from fairlead.base.timestamps import micro_time
-from fairlead.base.together import together
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import Transport
@@ -61,7 +61,7 @@ class Presence:
         """Does the work with the names claimed. Raises NameTaken if another has one of them."""
         parts: list[asyncio.Task[None]] = []
         try:
-            await together(*(claim.take() for claim in self._name_leases))
+            await run_together(*(claim.take() for claim in self._name_leases))
             await self._warn_of_leaders()
             parts += [
                 asyncio.create_task(claim.keep(), name="presence") for claim in self._name_leases

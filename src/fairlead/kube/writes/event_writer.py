@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from fairlead.base.run_together import run_together
 from fairlead.base.timestamps import micro_time
-from fairlead.base.together import together
 from fairlead.engine.instructions import (
     AnnounceFailure,
     AnnounceNotice,
@@ -141,7 +141,7 @@ class EventWriter:
     async def run(self) -> None:
         review = asyncio.create_task(self._review_for_ever())
         try:
-            await together(self._explanations.run(), self._notices.run())
+            await run_together(self._explanations.run(), self._notices.run())
         finally:
             review.cancel()
             await asyncio.gather(review, return_exceptions=True)

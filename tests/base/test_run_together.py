@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import fairlead
-from fairlead.base.together import together
+from fairlead.base.run_together import run_together
 
 SOURCES = Path(fairlead.__file__).parent
 #: Where `asyncio.gather` may leave parts running after an error, and why that does no harm.
@@ -33,7 +33,7 @@ async def test_all_results_in_their_order() -> None:
         await asyncio.sleep(0)
         return number
 
-    assert await together(*map(one, range(3))) == [0, 1, 2]
+    assert await run_together(*map(one, range(3))) == [0, 1, 2]
 
 
 async def test_after_an_error_no_part_runs_and_the_error_is_that_of_the_part() -> None:
@@ -51,7 +51,7 @@ async def test_after_an_error_no_part_runs_and_the_error_is_that_of_the_part() -
         raise Defect("oops")
 
     with pytest.raises(Defect, match="oops"):
-        await together(endless(), breaks())
+        await run_together(endless(), breaks())
     assert ended == ["endless"]
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -63,4 +63,4 @@ def test_no_other_part_can_be_left_running() -> None:
         for call in calls.findall(path.read_text()):
             if "return_exceptions=True" not in call:
                 found.add(path.relative_to(SOURCES).as_posix())
-    assert found == ENDING.keys(), "use fairlead.base.together, or say here why not"
+    assert found == ENDING.keys(), "use fairlead.base.run_together, or say here why not"

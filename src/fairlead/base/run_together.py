@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def together(*parts: Coroutine[Any, Any, T]) -> list[T]:
+async def run_together(*parts: Coroutine[Any, Any, T]) -> list[T]:
     """What each returns. Raises the first error, when all others were cancelled and have ended.
 
     `asyncio.gather` leaves them running: a part that is then started again would run twice.
