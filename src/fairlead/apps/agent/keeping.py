@@ -4,9 +4,9 @@ import asyncio
 
 import structlog
 
-from fairlead.kube.errors import ReplyLost, Unreachable
-from fairlead.kube.http.reply import Reply
+from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.writes.pauses import pause_s, spread
+from fairlead.model.errors import FairleadError
 
 log = structlog.get_logger(__name__)
 
@@ -54,8 +54,10 @@ class AgentPublisher:
         """Empty, or the sentence on why it is not what it should be."""
         try:
             return await self._put_right()
-        except (Unreachable, ReplyLost) as error:
+        except FairleadError as error:
             return str(error)
+        except UNREADABLE as error:
+            return f"an answer of the API server cannot be read: {error!r:.200}"
 
     async def _put_right(self) -> str:
         raise NotImplementedError

@@ -8,9 +8,13 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from fairlead.apps.agent.resource_slices.device_pool import MARK, MARKED
 from fairlead.base.nvidia_devices import Object
+from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.device_gpus import NVIDIA
+from fairlead.model.errors import FairleadError
 from fairlead.model.lazy_dataclass import dataclass
 
 LABEL = "fairlead.dev/publisher"
@@ -34,6 +38,23 @@ class FoundSlice:
     is_ours: bool
 
 
+class _Owner(msgspec.Struct):
+    kind: str = ""
+    uid: str = ""
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    resource_version: str
+    labels: dict[str, str] | None = None
+    owner_references: list[_Owner] | None = None
+
+
+class _Pool(msgspec.Struct, rename="camel"):
+    generation: int
+    resource_slice_count: int
+
+
 @dataclass(frozen=True, slots=True)
 class SliceSteps:
     """In this order: slices that are not needed go before new ones come."""
@@ -43,18 +64,27 @@ class SliceSteps:
     write: tuple[tuple[Object, str], ...] = ()
 
 
+def found_slices(body: bytes) -> list[FoundSlice]:
+    """Those of a list. Raises FairleadError: what cannot be read may be of a driver."""
+    try:
+        return [found_slice(each) for each in msgspec.json.decode(body)["items"]]
+    except (*UNREADABLE, LookupError, TypeError, AttributeError) as error:
+        raise FairleadError(
+            f"a ResourceSlice of the node cannot be read: {error!r:.200}"
+        ) from error
+
+
 def found_slice(slice_: Mapping[str, Any]) -> FoundSlice:
-    meta, spec = slice_["metadata"], slice_["spec"]
-    part = bare_part(spec)
-    owners = meta.get("ownerReferences") or ()
+    meta, spec = msgspec.convert(slice_["metadata"], _Meta), slice_["spec"]
+    part, pool = bare_part(spec), msgspec.convert(spec["pool"], _Pool)
     return FoundSlice(
-        meta["name"],
-        meta["resourceVersion"],
-        next((owner["uid"] for owner in owners if owner.get("kind") == "Node"), ""),
-        spec["pool"]["generation"],
-        spec["pool"]["resourceSliceCount"],
+        meta.name,
+        meta.resource_version,
+        next((each.uid for each in meta.owner_references or () if each.kind == "Node"), ""),
+        pool.generation,
+        pool.resource_slice_count,
         part,
-        (meta.get("labels") or {}).get(LABEL) == _AGENT and _is_marked(part),
+        (meta.labels or {}).get(LABEL) == _AGENT and _is_marked(part),
     )
 
 

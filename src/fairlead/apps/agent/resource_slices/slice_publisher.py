@@ -12,7 +12,7 @@ from fairlead.apps.agent.publishing import decode_node, lists_gpus
 from fairlead.apps.agent.resource_slices.slice_plan import (
     FoundSlice,
     bare_part,
-    found_slice,
+    found_slices,
     slice_steps,
 )
 from fairlead.base.nvidia_devices import Object
@@ -113,7 +113,7 @@ class SlicePublisher(AgentPublisher):
         reply = await self._request("GET", PATH, params={"fieldSelector": self._selector})
         if reply.status != 200:
             return _why(reply, "read")
-        found = [found_slice(each) for each in msgspec.json.decode(reply.body)["items"]]
+        found = found_slices(reply.body)
         dropped = self._dropped[1] if self._dropped and self._dropped[0] == parts else ""
         self._say(self._because(found, plugin=lists_gpus(node)))
         problem = await self._carry_out(
