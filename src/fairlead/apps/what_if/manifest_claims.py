@@ -29,7 +29,7 @@ def claim_of(body: Json, metadata: Json) -> ResourceClaim:
         raw = msgspec.json.encode({"metadata": named, "spec": body.get("spec") or {}})
         found = _DECODERS[kind](raw)
     except (FairleadError, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{kind} {named['name']}: {error}") from error
+        raise ConfigError(f"{kind} {named['name'][:253]}: {error}") from error
     if found.problem:
-        raise ConfigError(f"{kind} {named['name']}: {found.problem}")
+        raise ConfigError(f"{kind} {named['name'][:253]}: {found.problem}")
     return found if kind == TEMPLATES.kind else replace(found, uid=f"what-if-{found.key}")
