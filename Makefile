@@ -38,9 +38,9 @@ fast: setup ## the tests that start no server and no program (under a minute)
 properties: setup ## the property tests with examples drawn at random, to find what make test does not (ARGS="-k ledger")
 	@$(VENV)/python -m pytest -m "not server and not program" -q --hypothesis-profile=random $(ARGS)
 
-fuzz: setup ## more mutated objects, in this process and on a real kube-apiserver (SEED=7 FOR=600, seconds for each)
+fuzz: setup ## more mutated objects, in this process and on a real kube-apiserver (SEED=7 FOR=600, seconds for each test)
 	@$(VENV)/python controlplane/build.py
-	@FUZZ_SEED=$(or $(SEED),2) FUZZ_FOR=$(or $(FOR),60) $(VENV)/python -m pytest -q -x -s tests/fuzz tests/e2e/test_fuzz_server.py tests/e2e/test_fuzz_gangs_server.py tests/e2e/test_fuzz_claims_server.py
+	@FUZZ_SEED=$(or $(SEED),2) FUZZ_FOR=$(or $(FOR),60) $(VENV)/python -m pytest -q -x -s tests/fuzz tests/e2e/test_fuzz*.py
 
 check: setup ## format, lint, types, layers
 	@$(VENV)/ruff format --check .

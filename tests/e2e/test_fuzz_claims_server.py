@@ -6,8 +6,6 @@ drawn. `make fuzz SEED= FOR=` tries others.
 
 import asyncio
 import copy
-import os
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
@@ -22,6 +20,7 @@ from fairleads import Pods
 from fuzz.claims import SaneDevices
 from fuzz.mutations import mutated
 from fuzz.objects import Json
+from fuzz.searching import cases, no_timeout
 from oracle.draws import Draw
 from oracle.some_devices import ADMIN_LABEL, CLASSES
 from test_faults import scheduling, until
@@ -29,8 +28,6 @@ from test_faults import scheduling, until
 pytestmark = pytest.mark.server
 
 STEPS, WORLDS = 40, 3
-_SEED = int(os.environ.get("FUZZ_SEED") or 1)
-_FOR_S = float(os.environ.get("FUZZ_FOR") or 0)
 _MERGE = "application/merge-patch+json"
 
 
@@ -187,17 +184,15 @@ async def try_world(plane: ControlPlane, pods: Pods, node: str, seed: int) -> Co
     return devices.accepted + Counter(started=started)
 
 
-@pytest.mark.timeout(0 if _FOR_S else 1200)
+@no_timeout
 async def test_what_the_server_accepts_gives_no_device_twice(
     control_plane: ControlPlane, create_nodes: Any, namespace: str, controllers: None
 ) -> None:
     labels = {"metadata": {"labels": {ADMIN_LABEL: "true"}}}
     control_plane.api("PATCH", f"/api/v1/namespaces/{namespace}", labels, content_type=_MERGE)
     (node,) = create_nodes(["fuzzed-devices"], labels={"topology.kubernetes.io/zone": "z1"})
-    pods, total, seed = Pods(control_plane, namespace), Counter[str](), _SEED * 1000
-    until_s = time.monotonic() + _FOR_S
-    while seed < _SEED * 1000 + WORLDS or time.monotonic() < until_s:
+    pods, total = Pods(control_plane, namespace), Counter[str]()
+    for seed in cases(WORLDS):
         total += await try_world(control_plane, pods, node, seed)
-        seed += 1
     assert total["started"] >= 2 * WORLDS, total
     assert min(total[kind] for kind in ("resourceslices", "resourceclaims")) > WORLDS, total

@@ -2,11 +2,17 @@
 
 import copy
 import json
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
+from fairlead.engine import events
+from fairlead.kube.gangs.api import Standing
+from fairlead.kube.gangs.registry import ALL, decode_object
+from fairlead.model.gangs import GangState, GangStatus
 from fuzz.mutations import mutated
 from fuzz.objects import SCHEDULER, Json
+from fuzz.target import Target
 
 _LWS = "leaderworkerset.sigs.k8s.io/"
 _TOPOLOGY = {"requiredTopologyLevel": "zone", "preferredTopologyLevel": "kubernetes.io/hostname"}
@@ -82,14 +88,30 @@ WORDS: tuple[tuple[Json, Json], ...] = (
 )  # fmt: skip
 
 
-def drawn_object(rng: Random) -> tuple[str, Json]:
+def drawn_object(rng: Random, dialects: Iterable[str] = SPECS) -> tuple[str, Json]:
     """A dialect, and an object of it, mostly changed."""
-    dialect = rng.choice(list(SPECS))
+    dialect = rng.choice(list(dialects))
     whole = {"spec": SPECS[dialect], "status": {"conditions": [{"type": "X", "status": "True"}]}}
     obj = mutated(rng, whole) if rng.random() < 0.8 else copy.deepcopy(whole)
     if dialect == "native" and isinstance(obj.get("spec"), dict) and rng.random() < 0.5:
         obj["spec"]["parentCompositePodGroupName"] = rng.choice(("g", "h"))
     return dialect, {**obj, "metadata": {"name": rng.choice(("g", "h"))}}
+
+
+def show_object(target: Target, dialect_name: str, obj: Json, number: int) -> None:
+    dialect = ALL.of(f"{dialect_name}/")
+    assert dialect is not None
+    obj["metadata"] |= {"namespace": "default", "uid": f"g-{number}", "resourceVersion": "7"}
+    seen = decode_object(dialect, json.dumps(obj).encode())
+    target.feed(events.GangSeen(seen.spec))
+    try:
+        status = json.loads(seen.status) if seen.status else {}
+    except ValueError:
+        status = {}
+    standing = Standing(status if isinstance(status, dict) else {}, 1, "v1beta1")
+    for state in GangState:
+        found = dialect.status(standing, GangStatus(state, 2, 2, 1, 0, "why"), "now")
+        json.dumps(found)
 
 
 def drawn_pod(rng: Random, number: int) -> Json:

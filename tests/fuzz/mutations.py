@@ -18,7 +18,10 @@ _TEXTS = (
     "2026-01-01T00:00:00Z,a b,../x", "In", "Exists", "NoExecute", "DoNotSchedule", "Always",
     "1g.10gb", "zone", "kubernetes.io/hostname", "app", "default", "z1", "Immediate",
 )  # fmt: skip
-_NUMBERS = (0, 1, -1, 2, 100, 65535, 2**31 - 1, -(2**31), 1_000_000)
+#: Where no schema forbids it, the API server takes 64 bits, and fractions.
+_NUMBERS = (
+    0, 1, -1, 2, 100, 65535, 2**31 - 1, -(2**31), 1_000_000, 2**63 - 1, -(2**63), 1.5, 1e300,
+)  # fmt: skip
 _OTHERS: tuple[Any, ...] = (None, True, False, [], {}, [None], {"": ""}, [[]], "text", 7)
 
 _MAP = "gpu-scheduling-map"

@@ -1,41 +1,26 @@
 """Slices, classes, claims and taint rules of all features, mutated: no device is given twice.
 
 Counters of pools and capacities of devices that are shared are never exceeded either.
-FAIRLEAD_CLAIM_FUZZ_CASES=1000 tries more, FUZZ_SEED=7 others.
 """
 
-import logging
-import os
-from collections.abc import Iterator
-
 import pytest
-import structlog
 
 from claim_sums import oversold
 from fuzz.claims import ClaimCase
 from fuzz.objects import Json
+from fuzz.searching import cases, no_timeout
 
-CASES = int(os.environ.get("FAIRLEAD_CLAIM_FUZZ_CASES", "40"))
-_SEED = int(os.environ.get("FUZZ_SEED") or 1)
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    yield
-    structlog.reset_defaults()
+CASES = 40
 
 
+@no_timeout
 def test_no_device_is_given_twice_whatever_is_published_and_claimed() -> None:
-    allocated = 0
-    for number in range(CASES):
-        case = ClaimCase(_SEED * 1_000_000 + number)
-        try:
-            case.run()
-        except Exception as error:
-            raise AssertionError(f"case {number} of seed {_SEED}: {error!r}") from error
-        allocated += case.target.allocated
-    assert allocated > 5 * CASES, "too little was allocated to try anything"
+    allocated: list[int] = []
+    for seed in cases(CASES):
+        case = ClaimCase(seed)
+        case.run()
+        allocated.append(case.target.allocated)
+    assert sum(allocated) > 5 * len(allocated), "too little was allocated to try anything"
 
 
 SLICES = [

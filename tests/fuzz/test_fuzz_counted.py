@@ -2,7 +2,7 @@
 
 import copy
 import json
-import os
+from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -14,10 +14,10 @@ from fairlead.model.counted import CountedStatus
 from fuzz.gangs import drawn_pod
 from fuzz.mutations import mutated
 from fuzz.objects import Json
+from fuzz.searching import batches
 from fuzz.target import Target
 
 CASES, STEPS = 40, 40
-_SEED = int(os.environ.get("FUZZ_SEED") or 1)
 _STATUS = CountedStatus(1, 2, 0, (("default", 1),), (("rack/a", 1, 3),), "")
 
 OBJECT: Json = {
@@ -45,10 +45,10 @@ def show(target: Target, rng: Random) -> None:
     json.dumps(ServedCounted("v1alpha1").body(seen, _STATUS, "now"))
 
 
-@pytest.mark.parametrize("first", range(0, CASES, 20))
-def test_no_counted_resource_ends_anything_but_itself(first: int) -> None:
-    for case in range(first, first + 20):
-        rng = Random(_SEED * 1_000_000 + case)
+@pytest.mark.parametrize("seeds", batches(CASES))
+def test_no_counted_resource_ends_anything_but_itself(seeds: Iterable[int]) -> None:
+    for seed in seeds:
+        rng = Random(seed)
         target = Target(rng)
         for number in range(STEPS):
             roll = rng.random()

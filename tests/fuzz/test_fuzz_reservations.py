@@ -1,7 +1,7 @@
 """Mutated Reservations: one that makes no sense is one sentence, and ends nothing but itself."""
 
 import json
-import os
+from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -12,10 +12,10 @@ from fairlead.kube.advance import ServedAdvance, decode_advance
 from fuzz.gangs import drawn_pod
 from fuzz.mutations import mutated
 from fuzz.objects import Json
+from fuzz.searching import batches
 from fuzz.target import Target
 
 CASES, STEPS = 40, 30
-_SEED = int(os.environ.get("FUZZ_SEED") or 1)
 
 #: With much in it that can be changed. The clock of the target is at 1,000 s.
 OBJECTS: tuple[Json, ...] = (
@@ -54,10 +54,10 @@ def show(target: Target, rng: Random) -> None:
             json.dumps(ServedAdvance("v1alpha1").body(seen, made.status, "now"))
 
 
-@pytest.mark.parametrize("first", range(0, CASES, 20))
-def test_no_reservation_ends_anything_but_itself(first: int) -> None:
-    for case in range(first, first + 20):
-        rng = Random(_SEED * 1_000_000 + case)
+@pytest.mark.parametrize("seeds", batches(CASES))
+def test_no_reservation_ends_anything_but_itself(seeds: Iterable[int]) -> None:
+    for seed in seeds:
+        rng = Random(seed)
         target = Target(rng)
         for number in range(STEPS):
             roll = rng.random()
