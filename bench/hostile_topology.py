@@ -1,9 +1,11 @@
-"""HyperNodes that contain as many nodes as they can, in as many ways as there are."""
+"""HyperNodes that contain as many nodes as they can, and nodes that as many pods name as can be."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
-from fairlead.engine.events import Event, GangSeen, HyperNodeSeen
+from fairlead.engine.events import Event, GangSeen, HyperNodeSeen, NodeGone, PodGone, PodSeen
+from fairlead.kube.codec import decode_pod
 from fairlead.kube.gangs.topology_objects import (
     MOST_LINES,
     MOST_PATTERNS,
@@ -17,6 +19,7 @@ from fairlead.model.topology import TIER
 from hostile_cluster import Made, Shape, Size, a_node, a_pod, encoded, node_seen, seen
 from pods import HOST, Body
 
+_LATE = "late-node"
 _TIERS = 20
 _HYPER_NODES = 100
 
@@ -66,6 +69,39 @@ def of_each_other(size: Size) -> Iterator[Made]:
     yield _put(HyperNode("h1", 1, nodes=names))
 
 
+def pods_before_node(size: Size) -> Iterator[Made]:
+    """Pods name a node that is not there; then it comes, changes, goes and comes again."""
+    kind = decode_pod(encoded(a_pod("there", cpu="1m")))
+    for number in range(size.each):
+        uid = f"early-{number}"
+        yield partial(PodSeen, replace(kind, name=uid, uid=uid, node=_LATE))
+    node = a_node(size, 0)
+    node["metadata"] |= {"name": _LATE, "uid": _LATE}
+    yield node_seen(node)
+    node["metadata"]["labels"] = {HOST: _LATE, "changed": "yes"}
+    yield node_seen(node)
+    yield partial(NodeGone, _LATE)
+    yield node_seen(node)
+
+
+def terms_before_node(size: Size) -> Iterator[Made]:
+    """The same with pods that have as many terms as they may, and then leave."""
+    line = {"key": "app", "operator": "Exists"}
+    term = {"topologyKey": HOST, "labelSelector": {"matchExpressions": [line]}}
+    terms = [{**term, "namespaces": [f"team-{at}"]} for at in range(size.rules)]
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    body = a_pod("there", cpu="1m", affinity={"podAntiAffinity": {required: terms}})
+    kind = decode_pod(encoded(body))
+    pods = [replace(kind, name=f"t{at}", uid=f"t{at}", node=_LATE) for at in range(size.many // 10)]
+    for pod in pods:
+        yield partial(PodSeen, pod)
+    node = a_node(size, 0)
+    node["metadata"] |= {"name": _LATE, "uid": _LATE}
+    yield node_seen(node)
+    for pod in pods:
+        yield partial(PodGone, pod)
+
+
 def _seen(number: int, members: list[Body]) -> Made:
     each = [{"type": "Node", "selector": member} for member in members]
     name = f"h{number}"
@@ -98,4 +134,6 @@ TOPOLOGY_SHAPES: dict[str, Shape] = {
     "HyperNodes with selectors": selectors,
     "HyperNodes of all nodes": of_all_nodes,
     "HyperNodes of each other": of_each_other,
+    "pods before their node": pods_before_node,
+    "terms before their node": terms_before_node,
 }

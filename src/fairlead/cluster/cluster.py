@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from fairlead.cluster import claim_gpus, claiming, reserving
+from fairlead.cluster import claim_gpus, claiming, crowded, reserving
 from fairlead.cluster.arrays import NodeMask, Rows
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
 from fairlead.cluster.changes import ANYWHERE, ChangeLog
@@ -90,6 +90,8 @@ class Cluster:
         self.priority_sums = PrioritySums(self.columns, below=True)
         self._on_node: dict[str, set[str]] = {}
         self._on_unknown_nodes = UnknownNodes()
+        #: Nodes that have too many pods to be used, and no row.
+        self._crowded: dict[str, Node] = {}
         self._free_rows: list[int] = []
         self._distrusted: dict[str, str] = {}  # cause → node
         #: Is a trial under way?
@@ -336,6 +338,8 @@ class Cluster:
         """Adds or updates a node."""
         row = self.row_of.get(node.name)
         if row is None:
+            if self._is_crowded(node):
+                return
             self._add_node(node)
             self.improved.add(EVERYTHING)
             return
@@ -394,6 +398,7 @@ class Cluster:
 
     def remove_node(self, name: str) -> None:
         """The node is gone: pods are spread over the others now."""
+        self._crowded.pop(name, None)
         row = self.row_of.pop(name, None)
         if row is None:
             return
@@ -401,7 +406,9 @@ class Cluster:
         self.claim_gpus.charged.pop(name, None)
         self.priority_sums.clear_row(row)
         self.nominations.node_went(row)
-        for uid in self._on_node.get(name, ()):
+        pods = self._on_node.get(name, ())
+        self.work.pods += 2 * len(pods)
+        for uid in pods:
             self.columns.pods.take(uid)
             self.storage.leave(uid)
         self.storage.node_changed(name)
@@ -425,6 +432,22 @@ class Cluster:
         if name is not None:
             self._mark_trust(name)
             self.improved.add(Aspect.TRUST if name in self.row_of else NOTHING)
+
+    def _is_crowded(self, node: Node) -> bool:
+        """Whether the node, which has no row, gets none yet: its pods cannot be counted in a turn.
+
+        It has no room for others, or next to none, so little is lost.
+        """
+        count = len(self._on_node.get(node.name, ()))
+        weight = crowded.POD_WEIGHT * count
+        if count and weight <= crowded.MOST_WEIGHT:
+            weight = crowded.weight_of_all(self.held_on(node.name))
+        if weight > crowded.MOST_WEIGHT:
+            self._crowded[node.name] = node
+            return True
+        self.work.pods += weight
+        self._crowded.pop(node.name, None)
+        return False
 
     def _add_node(self, node: Node) -> None:
         if self._free_rows:
@@ -486,7 +509,7 @@ class Cluster:
                 self.claims.holders.came(pod)
             held.pod, held.assumed, held.grant = pod, False, grant
             return
-        self.remove(pod.uid)
+        self._free(pod.uid)
         now = Holding.of(pod, pod.node, assumed=False)
         now.grant, now.by_claim = grant, pod.gpus_by_claim
         if held is not None:
@@ -546,11 +569,17 @@ class Cluster:
 
     def remove(self, uid: str) -> None:
         """Frees what the pod holds, assumed or confirmed; nothing if it holds nothing."""
+        held = self._free(uid)
+        if self._crowded and held is not None and held.node in self._crowded:
+            self.put_node(self._crowded[held.node])
+
+    def _free(self, uid: str) -> Holding | None:
         held = self.detach(uid)
         if held is not None:
             self.improved.add(held.touches)
             if held.by_claim:
                 self._on_unknown_nodes.drop(held.pod)
+        return held
 
     def detach(self, uid: str) -> Holding | None:
         """Takes what the pod holds off its node, and returns it. Only views see the change."""
@@ -600,6 +629,8 @@ class Cluster:
         """
         row = self.row_of.get(held.node)
         gpus = self.inventory_of(held.node)
+        if held.node in self._crowded:
+            self._hold_back_of_crowded(held, now_s)
         if row is None or held.grant is None or gpus is None or not gpus.confirms:
             return
         known = self.columns.devices.slots_of(row)
@@ -607,6 +638,14 @@ class Cluster:
             kept = self.releasing.put(held.pod, held.node, held.grant, now_s)
             self.columns.devices.occupy(row, kept.holder, kept.grant, held.pod)
             self.changes.add(row, Aspect.DEVICES)
+
+    def _hold_back_of_crowded(self, held: Holding, now_s: float) -> None:
+        """Its node has no row: the GPUs are occupied when it gets one."""
+        gpus = self.columns.gpus_of(self._crowded[held.node])
+        if held.grant is None or gpus is None or not gpus.confirms:
+            return
+        if {use.uuid for use in held.grant.uses} & {gpu.uuid for gpu in gpus.gpus}:
+            self.releasing.put(held.pod, held.node, held.grant, now_s)
 
     def release(self, uid: str) -> None:
         """The GPUs that were kept of this pod are free."""
