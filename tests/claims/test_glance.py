@@ -4,9 +4,12 @@ import random
 from collections import Counter
 from typing import Any
 
-from claim_objects import DRIVER, GPU_CLASS, a_claim, a_gpu_device, a_slice
+import pytest
+
+from claim_objects import DRIVER, GPU_CLASS, a_claim, a_gpu_device, a_slice, an_allocation
 from claims_reading import read_claim, read_class, read_slice
 from drawn_claims import LABELS, NODE, World
+from fairlead.claims import answers, columns, inventory, usage
 from fairlead.claims.allocator import Allocator
 from fairlead.claims.errors import AllocationError, InvalidPools, LookUnfinished
 from fairlead.claims.glance import ASK, NO, YES
@@ -115,3 +118,51 @@ def test_a_look_that_takes_several_turns_goes_on_where_it_was() -> None:
     assert turns > 1
     assert set(codes.tolist()) == {ASK}  # "1.0" is no version: an error of every expression
     assert inventory.answers.asked == 400 * 8
+
+
+def test_changes_are_not_listed_without_end_where_no_claim_is_asked_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (inventory, usage):
+        monkeypatch.setattr(module, "MANY_CHANGED", 8, raising=False)
+    slices, names = _of_many_nodes(VersionText("1.0.0"), nodes=3)
+    held = DeviceUsage()
+    allocator = Allocator(slices, {"gpu": GPU_CLASS}, held)
+    assert allocator.glance(names, [a_claim(count=8)]).tolist() == [YES] * 3
+    for number in range(50):
+        slices.put(a_slice(f"gone-{number}", a_gpu_device("gpu-0", f"g-{number}")))
+        slices.remove(f"gone-{number}-slice")
+        held.hold(an_allocation(f"gone-{number}", "gpu-0"))
+        held.release(an_allocation(f"gone-{number}", "gpu-0"))
+        assert len(slices.changed or ()) <= 8 + 2 * 4
+        assert len(held.changed or ()) <= 8 + 2
+    held.hold(an_allocation("n1", "gpu-0"))
+    assert allocator.glance(names, [a_claim(count=8)]).tolist() == [YES, NO, YES]
+
+
+def test_nodes_without_a_usable_pool_that_are_gone_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(columns, "_FEW", 16)
+    slices, names = _of_many_nodes(VersionText("1.0.0"), nodes=3)
+    allocator = Allocator(slices, {"gpu": GPU_CLASS}, DeviceUsage())
+    for number in range(200):
+        part = a_slice(f"gone-{number}", slice_count=1 + number % 2)  # every second is incomplete
+        slices.put(part)
+        assert allocator.glance(names, [a_claim(count=8)]).tolist() == [YES] * 3
+        slices.remove(part.name)
+    assert allocator._glance is not None
+    kept = allocator._glance._columns
+    assert len(kept.nodes) < 64
+    assert len(kept._slices) < 64
+
+
+def test_answers_of_all_selectors_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "_MOST_ANSWERS", 50, raising=False)
+    slices, names = _of_many_nodes(VersionText("1.0.0"), nodes=3)
+    for number in range(40):
+        text = f"device.attributes['{DRIVER}'].uuid != 'GPU-{number}'"
+        allocator = Allocator(slices, {"gpu": DeviceClass("gpu", (text,))}, DeviceUsage())
+        assert allocator.glance(names, [a_claim(count=8)]).tolist() == [YES] * 3
+        kept = sum(len(each._answers) for each in slices.answers._known.values())
+        assert kept <= 50

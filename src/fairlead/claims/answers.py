@@ -13,6 +13,8 @@ from fairlead.model.devices import Device, VersionText
 
 _MOST_SELECTIONS = 512
 _MOST_KINDS = 8192
+#: Of all selections together: about 32 MiB.
+_MOST_ANSWERS = 131_072
 #: What one expression may cost on every device: selectors that drivers publish cost less. More, up
 #: to the limit of CEL, only on so many kinds of devices: some milliseconds each.
 _CHEAP = 200
@@ -26,6 +28,8 @@ class SelectorAnswers:
 
     def __init__(self) -> None:
         self._known: dict[tuple[DeviceSelection, str], _KindAnswers] = {}
+        #: Answers that were found since all were dropped.
+        self._found = 0
         #: Expressions that were evaluated, in all, and how many there may be.
         self.work = 0
         #: Devices that were asked about, in all.
@@ -50,6 +54,9 @@ class SelectorAnswers:
         if said is not None:
             return said
         said, work = last[2].of(device)
+        self._found += 1
+        if self._found > _MOST_ANSWERS:
+            self._forget()
         if work:
             self.work += work
             if self._where and self.work > self._limit:
@@ -70,9 +77,13 @@ class SelectorAnswers:
         known = self._known.get((selection, driver))
         if known is None:
             if len(self._known) >= _MOST_SELECTIONS:
-                self._known.clear()
+                self._forget()
             known = self._known[selection, driver] = _KindAnswers(selection, driver)
         return known
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._last, self._found = None, 0
 
     @contextmanager
     def limited(self, most: int, where: str) -> Iterator[None]:

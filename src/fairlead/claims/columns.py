@@ -122,9 +122,10 @@ class DeviceColumns:
         for number in self._pools.pop(key, ()):
             self._slices[number] = None
 
-    def is_mostly_gone(self) -> bool:
-        """Time to build it again."""
-        return self._gone > _FEW + self.size // 2
+    def is_mostly_gone(self, slices: int) -> bool:
+        """Time to build it again; so many slices there are. Some have no devices."""
+        known = max(len(self.nodes), len(self._slices))
+        return self._gone > _FEW + self.size // 2 or known > _FEW + 2 * slices
 
     def hold(self, key: PoolKey, usage: DeviceUsage) -> int:
         """Which devices of a pool claims hold whole, as it is now; how many it has."""

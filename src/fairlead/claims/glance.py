@@ -37,11 +37,11 @@ class NodeGlance:
 
     def __init__(self, inventory: DeviceInventory, usage: DeviceUsage) -> None:
         self._inventory, self._usage = inventory, usage
-        usage.changed = set()
         self._begin()
 
     def _begin(self) -> None:
         self._inventory.changed = dict.fromkeys(self._inventory.pool_keys())
+        self._usage.changed = set()
         self._columns = DeviceColumns(self._inventory.turn)
         #: Nodes with pools that have no rows, and with pools whose devices affect each other.
         self._unknown: dict[PoolKey, set[int]] = {}
@@ -117,7 +117,8 @@ class NodeGlance:
     # -- following changes
 
     def _follow(self) -> None:
-        if self._columns.is_mostly_gone():
+        is_lost = self._inventory.changed is None or self._usage.changed is None
+        if is_lost or self._columns.is_mostly_gone(len(self._inventory)):
             self._begin()
         changed, held, turn = self._inventory.changed, self._usage.changed, self._inventory.turn
         for key in list(changed or ()):

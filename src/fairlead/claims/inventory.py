@@ -15,6 +15,7 @@ from fairlead.claims.pools import (
 from fairlead.claims.shared_slices import SharedSlices, SharedView
 from fairlead.claims.sharing import SharedParts, SliceShape
 from fairlead.claims.turn_limit import TurnLimit
+from fairlead.claims.usage import MANY_CHANGED
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.devices import ResourceSlice
 
@@ -41,6 +42,7 @@ class DeviceInventory:
         #: Pools with counters that cannot be used: all nodes see them, in 1.36.
         self._unusable: dict[PoolKey, DevicePool] = {}
         #: Pools with changes, in order, once a reader has put a dict here; it empties the dict.
+        #: None again: too many have changed, and it has to begin anew.
         self.changed: dict[PoolKey, None] | None = None
         #: What was put together for nodes, with their labels.
         self._assembled: dict[str, tuple[Mapping[str, str], NodePools]] = {}
@@ -208,8 +210,7 @@ class DeviceInventory:
         return pool
 
     def _pool_changed(self, key: PoolKey, part: ResourceSlice) -> None:
-        if self.changed is not None:
-            self.changed[key] = None
+        self._note(key)
         every = self._by_pool.get(key, {}).values()
         if all(each.nodes.node_name for each in (part, *every)):
             for each in (part, *every):
@@ -219,6 +220,12 @@ class DeviceInventory:
             self._shared.forget()
             self._pools.pop(key, None)
         self._find_unusable(key, every)
+
+    def _note(self, key: PoolKey) -> None:
+        if self.changed is not None:
+            self.changed[key] = None
+            if len(self.changed) > MANY_CHANGED + 2 * len(self._by_pool):
+                self.changed = None
 
     def _find_unusable(self, key: PoolKey, every: Collection[ResourceSlice]) -> None:
         before = self._unusable.pop(key, None)

@@ -7,6 +7,8 @@ from fairlead.model.claims import AllocatedDevice, Allocation, DeviceId
 from fairlead.model.devices import Exact
 
 _NO_AMOUNTS: Mapping[str, Exact] = {}
+#: Pools with changes that are listed for a reader, besides twice as many as there are.
+MANY_CHANGED = 4096
 
 
 class DeviceUsage:
@@ -18,7 +20,8 @@ class DeviceUsage:
         self._shares: Counter[DeviceId] = Counter()
         self._consumers: Counter[DeviceId] = Counter()
         self._consumed: defaultdict[DeviceId, dict[str, Exact]] = defaultdict(dict)
-        #: Pools with changes, once a reader has put a set here; it empties the set.
+        #: Pools with changes, once a reader has put a set here; it empties the set. None again: too
+        #: many have changed, and it has to begin anew.
         self.changed: set[tuple[str, str]] | None = None
         self._in_pool: Counter[tuple[str, str]] = Counter()
         self._stamps: dict[tuple[str, str], int] = {}
@@ -59,12 +62,17 @@ class DeviceUsage:
 
     def _stamp(self, pool: tuple[str, str], sign: int) -> None:
         self._clock += 1
-        if self.changed is not None:
-            self.changed.add(pool)
+        self._note(pool)
         self._stamps[pool] = self._clock
         self._in_pool[pool] += sign
         if self._in_pool[pool] <= 0:
             del self._in_pool[pool], self._stamps[pool]
+
+    def _note(self, pool: tuple[str, str]) -> None:
+        if self.changed is not None:
+            self.changed.add(pool)
+            if len(self.changed) > MANY_CHANGED + 2 * len(self._stamps):
+                self.changed = None
 
     def _count(self, result: AllocatedDevice, sign: int) -> None:
         if result.admin_access:
