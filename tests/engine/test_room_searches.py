@@ -11,8 +11,9 @@ from builders import a_node, a_pod, an_engine, see
 from fairlead.engine import events
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
+from fairlead.engine.room_searches import UselessSearches
 from fairlead.model.budgets import Budget
-from fairlead.model.pods import Pod
+from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.queues import QueueSpec, Victims
 from fairlead.model.selectors import LabelSelector, Requirement
 from fairlead.placement import making_room
@@ -182,3 +183,18 @@ def test_a_search_goes_on_where_it_stopped_and_a_budget_begins_it_again() -> Non
     attempt = scene.engine.decide(now=scene.now) or scene.engine.decide(now=scene.now + 11.0)
     assert attempt
     assert any(isinstance(made, Evict) for made in attempt.instructions)
+
+
+def test_large_requests_for_which_a_search_was_of_no_use_are_not_all_kept() -> None:
+    known: UselessSearches[Pod] = UselessSearches()
+    refused = making_room.RoomOutcome[Pod](None, "no room")
+    requests = [
+        PodRequest(node_selector=tuple((f"key-{number}-{n}", "x" * 60) for n in range(1000)))
+        for number in range(60)
+    ]
+    for request in requests:
+        known.put(("s", request, 0, ""), refused, now=0.0)
+    answers = [known.get(("s", request, 0, ""), None, now=0.5) for request in requests]
+    assert answers[-1] is refused
+    assert answers.count(refused) < 60
+    assert known._refused.bytes <= 8 << 20

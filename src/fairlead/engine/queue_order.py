@@ -8,6 +8,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.model.quantities import CPU, MEMORY
 from fairlead.model.queues import GPUS, QueueSpec, UnitOrder
+from fairlead.model.sizes import Kept
 from fairlead.queue.entries import Entry
 from fairlead.queue.order import OrderKey
 from fairlead.queue.queue import SchedulingQueue
@@ -24,7 +25,8 @@ from fairlead.queue.units import Gang, Unit
 _LOOK_EVERY_S = 1.0
 #: Past use changes slowly.
 _PAST_EVERY_S = 60.0
-_MOST_GANGS = _MOST_REQUESTS = 1024
+_MOST_GANGS = 1024
+_REQUEST_BYTES = 2 << 20
 _ALWAYS = (GPUS, CPU, MEMORY)
 
 _NO_GOAL = UnitGoal()
@@ -62,7 +64,7 @@ class QueueOrdering:
         #: What the pods of a namespace use of a queue whose order is by namespace.
         self._namespaces: dict[tuple[str, str], Counter[str]] = {}
         #: What a pod asks for, and a gang with so many pods of which so many are needed.
-        self._requests: dict[PodRequest, Mapping[str, int]] = {}
+        self._requests: Kept[PodRequest, Mapping[str, int]] = Kept(_REQUEST_BYTES)
         self._gangs: dict[str, tuple[int, int, Mapping[str, int]]] = {}
 
     # -- what changes ------------------------------------------------------------------------
@@ -169,9 +171,8 @@ class QueueOrdering:
     def _asked_by_pod(self, request: PodRequest) -> Mapping[str, int]:
         found = self._requests.get(request)
         if found is None:
-            if len(self._requests) >= _MOST_REQUESTS:
-                self._requests.clear()
-            found = self._requests[request] = dict(self._charge_of(request))
+            asked = dict(self._charge_of(request))
+            found = self._requests.keep(request, asked, request.weight_bytes)
         return found
 
     def used_in(self, key: str, namespace: str) -> float:

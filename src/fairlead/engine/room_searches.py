@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, Protocol, TypeVar
 
 from fairlead.cluster.trial import Trial
+from fairlead.model.sizes import Kept, weigh
 from fairlead.placement.making_room import RoomOutcome
 from fairlead.queue.units import EquivalenceClass
 
@@ -21,6 +22,7 @@ _UNFINISHED_S = 60.0
 #: evicted only after they have run for a while. And how many are kept.
 _KNOWN_S = 1.0
 _MOST_KNOWN = 4096
+_KNOWN_BYTES = 8 << 20
 
 
 class Search(Protocol[P]):
@@ -86,7 +88,7 @@ class UselessSearches(Generic[P]):
 
     def __init__(self) -> None:
         #: When a search was of no use to a pod of the class, and why; while the state is this one.
-        self._refused: dict[EquivalenceClass, tuple[float, RoomOutcome[P]]] = {}
+        self._refused: Kept[EquivalenceClass, tuple[float, RoomOutcome[P]]] = Kept(_KNOWN_BYTES)
         self._state: Hashable = None
 
     def get(self, class_: EquivalenceClass, state: Hashable, now: float) -> RoomOutcome[P] | None:
@@ -98,4 +100,4 @@ class UselessSearches(Generic[P]):
 
     def put(self, class_: EquivalenceClass, found: RoomOutcome[P], now: float) -> None:
         if found.plan is None and not found.cut_short:
-            self._refused[class_] = now, found
+            self._refused.keep(class_, (now, found), weigh(class_, found.why))
