@@ -5,11 +5,13 @@
     python bench/churn.py --plain-nodes 5000           what a plain cluster takes, and nothing else
 
 Every object goes through the codec and the mirror into an engine, in this process, and has names,
-labels, resources, selectors, requests, a namespace, a UID and words about GPUs of its own. `--live`
-nodes and ten times as many pods are there at a time. Prints the resident size as it goes, and how
-much of it caches with a bound take by their own estimate, then a picture of it. Garbage is
-collected as `fairlead run` does while it is busy: what stays is looked through once. The size is
-flat if a line through the second half rises by less than 2 % of it. Every pod must be bound.
+labels, resources, selectors, requests, a namespace, a UID and words about GPUs of its own. With
+each node come a ResourceSlice, a claim, a volume, a gang, a queue and an object of most other kinds
+that are watched. `--live` nodes and ten times as many pods are there at a time. Prints the resident
+size as it goes, and how much of it caches with a bound take by their own estimate, then a picture
+of it. Garbage is collected as `fairlead run` does while it is busy: what stays is looked through
+once. The size is flat if a line through the second half rises by less than 2 % of it. Every pod
+must be bound.
 """
 
 import argparse
@@ -24,7 +26,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests")]  # the story is the tests' own
 
-from churn_story import Ground, Story, a_node, a_pod  # noqa: E402
+from churn_objects import a_node, a_pod  # noqa: E402
+from churn_story import Ground, Story  # noqa: E402
 from fairlead.apps.collection import GarbageCollection, spare_the_collector  # noqa: E402
 from fairlead.cluster.pod_index import PodIndex  # noqa: E402
 from fairlead.model.sizes import Kept  # noqa: E402

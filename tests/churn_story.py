@@ -5,27 +5,42 @@ Shared by the gate on what is kept (`tests/apps/test_memory.py`) and by `bench/c
 
 import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from itertools import count
 from typing import Any, cast
 
+from churn_objects import SCHEDULERS, Json, Told, a_node, a_pod, around
 from fairlead.apps.config.profiles import built_in
+from fairlead.apps.run.object_watches import ObjectWatches
+from fairlead.apps.run.optional_kinds import OptionalKinds
+from fairlead.apps.run.served_kinds import KindWatch, WatchedKind
 from fairlead.apps.run.usage import Usage
 from fairlead.apps.run.watches import Watches
+from fairlead.cluster.device_claims import ClaimWrite
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
-from fairlead.engine.instructions import Bind
+from fairlead.engine.instructions import Bind, Instruction, Prepare
 from fairlead.kube.bind_encoder import DialectEncoder
+from fairlead.kube.claims.patches import allocation_json
+from fairlead.kube.gangs.registry import ALL
 from fairlead.kube.http.client import Client
+from fairlead.kube.mirror.changes import Synced
 from fairlead.kube.mirror.reflector import Reflector
+from fairlead.kube.queues.registry import ALL_QUEUES
+from fairlead.kube.storage_codec import BIND_COMPLETED
+from fairlead.model.pods import Pod
 from fairlead.model.readings import GpuReading, NodeReadings
+from fairlead.model.storage import VolumePlan
+from fairlead.plugins.claim_step import ClaimStep
+from fairlead.plugins.volume_step import VolumeStep
 
-Json = dict[str, Any]
-#: By the last part of its path: an object of the API server, and of which kind.
-Told = tuple[str, Json]
+_NOWHERE = cast(Client, None)  # no watch is started
+_CLAIMS = "resourceclaims.resource.k8s.io"
 
-SCHEDULERS = ("gpu-scheduler", "default-scheduler")
-ZONE = "topology.kubernetes.io/zone"
+
+async def _supervise(_: str, work: Callable[[], Awaitable[None]]) -> None:
+    await work()
 
 
 def _unreadable(key: str, pod: object, error: Exception) -> None:
@@ -40,16 +55,36 @@ class Ground:
         self.engine = Engine(profiles, encode=DialectEncoder(lambda: 1))
         self.now_s = 0.0
         self.usage = Usage(self.engine.cluster, clock=lambda: self.now_s)
-        nowhere = cast(Client, None)  # no watch is started
         self.watches = Watches(
-            nowhere, self.engine, self._feed, lambda: None, _unreadable, with_selectors=True
+            _NOWHERE, self.engine, self._feed, lambda: None, _unreadable, with_selectors=True
         )
-        self._of: dict[str, Reflector[Any]] = {}
-        for reflector in self.watches.all:
-            reflector._feed.position.start("1")
-            self._of[reflector.path.rpartition("/")[2]] = reflector
+        self.kinds = OptionalKinds(
+            _NOWHERE, _NOWHERE, self._feed, _supervise, SCHEDULERS, ALL, ALL_QUEUES, None,
+            lambda: None, counts_data=True,
+        )  # fmt: skip
         self._versions = count(2)
         self.bound = 0
+        #: Objects that are there, by kind and key, as the API server has them.
+        self.bodies: dict[tuple[str, str], Json] = {}
+        self._of: dict[str, Reflector[Any]] = {}
+        for reflector in self.watches.all:
+            self._follow(reflector.path.rpartition("/")[2], reflector)
+        for watches in self.kinds._all.values():
+            for watch in watches._kinds._watches.values():
+                self._serve(watches, watch)
+
+    def _serve(self, watches: ObjectWatches, watch: KindWatch) -> None:
+        """As if the API server served the kind."""
+        kinds, version = watches._kinds, watch.kind.versions[0]
+        deliver = partial(kinds._deliver, watch)
+        reflector = Reflector(_NOWHERE, watch.kind.path(version), watch.decode, deliver)
+        kinds._served[watch.name] = WatchedKind(watch, version, reflector)
+        self._follow(watch.kind.full_name, reflector)
+        deliver(Synced())
+
+    def _follow(self, what: str, reflector: Reflector[Any]) -> None:
+        reflector._feed.position.start("1")
+        self._of[what] = reflector
 
     def tell(self, event: str, told: Told) -> None:
         what, body = told
@@ -66,24 +101,55 @@ class Ground:
         """Tries every pod that may be tried, and shows those that have a node as bound."""
         self.now_s += 1.0
         while attempt := self.engine.decide(now=self.now_s):
-            for each in attempt.instructions:
-                if isinstance(each, Bind):
-                    self._bind(each)
+            self._carry_out(attempt.instructions)
+        self.engine.tend(now=self.now_s)
+
+    def _carry_out(self, instructions: Iterable[Instruction]) -> None:
+        for each in instructions:
+            if isinstance(each, Bind):
+                self._bind(each)
+            elif isinstance(each, Prepare):
+                self._prepare(each)
 
     def _bind(self, bind: Bind) -> None:
         self.bound += 1
-        self.engine.handle(events.BindDone(bind.pod.uid), now=self.now_s)
-        body = self.bodies[bind.pod.key]
+        self._feed(events.BindDone(bind.pod.uid))
+        body = self.bodies["pods", bind.pod.key]
         body["spec"]["nodeName"] = bind.node
         body["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
         body["metadata"].setdefault("annotations", {}).update(bind.annotations)
         self.tell("MODIFIED", ("pods", body))
 
-    #: Pods that are there, as the API server has them.
-    bodies: dict[str, Json]
+    def _prepare(self, made: Prepare) -> None:
+        for step in made.steps:
+            if isinstance(step, ClaimStep):
+                for write in step.writes:
+                    self._allocate(made.pod, write)
+            elif isinstance(step, VolumeStep):
+                self._bind_volumes(step.plan)
+        self._feed(events.Prepared(made.pod.uid))
+
+    def _allocate(self, pod: Pod, write: ClaimWrite) -> None:
+        assert write.allocation is not None
+        body = self.bodies[_CLAIMS, write.claim.key]
+        user = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+        body["status"] = {"allocation": allocation_json(write.allocation), "reservedFor": [user]}
+        self.tell("MODIFIED", (_CLAIMS, body))
+
+    def _bind_volumes(self, plan: VolumePlan) -> None:
+        for claim, volume in plan.bindings:
+            there = "persistentvolumes", self.bodies["persistentvolumes", volume.name]
+            claimed = {"namespace": claim.namespace, "name": claim.name, "uid": claim.uid}
+            there[1]["spec"]["claimRef"] = claimed
+            there[1]["status"] = {"phase": "Bound"}
+            self.tell("MODIFIED", there)
+            asked = "persistentvolumeclaims", self.bodies["persistentvolumeclaims", claim.key]
+            asked[1]["metadata"]["annotations"] = {BIND_COMPLETED: "yes"}
+            asked[1]["spec"]["volumeName"] = volume.name
+            self.tell("MODIFIED", asked)
 
     def _feed(self, event: events.Event) -> None:
-        self.engine.handle(event, now=self.now_s)
+        self._carry_out(self.engine.handle(event, now=self.now_s))
         self.usage.note(event)
 
 
@@ -92,7 +158,6 @@ class Story:
 
     def __init__(self, ground: Ground, nodes: int, pods: int) -> None:
         self.ground = ground
-        ground.bodies = {}
         self._most = {"nodes": nodes, "pods": pods}
         self._numbers = count()
         self.there: dict[str, deque[Json]] = {}
@@ -113,8 +178,8 @@ class Story:
         for what, most in self._most.items():
             while len(self.there[what]) > most:
                 self._goes(what)
-        for what in ("namespaces", "services", "poddisruptionbudgets", "csinodes"):
-            while len(self.there[what]) > len(self.there["nodes"]):
+        for what in self.there:
+            while what != "pods" and len(self.there[what]) > len(self.there["nodes"]):
                 self._goes(what)
 
     def objects(self) -> Iterator[Told]:
@@ -124,9 +189,7 @@ class Story:
                 yield what, body
 
     def _comes(self, what: str, body: Json) -> None:
-        if what == "pods":
-            meta = body["metadata"]
-            self.ground.bodies[f"{meta['namespace']}/{meta['name']}"] = body
+        self.ground.bodies[what, _key(body)] = body
         self.there.setdefault(what, deque()).append(body)
         if what in self.come:
             self.come[what] += 1
@@ -134,149 +197,10 @@ class Story:
 
     def _goes(self, what: str) -> None:
         body = self.there[what].popleft()
-        if what == "pods":
-            meta = body["metadata"]
-            del self.ground.bodies[f"{meta['namespace']}/{meta['name']}"]
+        del self.ground.bodies[what, _key(body)]
         self.ground.tell("DELETED", (what, body))
 
 
-def a_node(number: int) -> Told:
-    name = f"node-{number}"
-    offered = {f"example.com/device-{number}-{n}": "4" for n in range(3)}
-    gpus = [
-        {"index": n, "uuid": f"GPU-{name}-{n}", "model": f"Model-{number}", "memoryMib": 81559}
-        for n in range(2)
-    ]
-    listed = json.dumps({"version": 2, "gpus": gpus})
-    return "nodes", {
-        "metadata": {
-            "name": name, "uid": f"uid-{name}",
-            "labels": {
-                "kubernetes.io/hostname": name, ZONE: f"zone-{number}", f"label-{number}": "x",
-                "rank": str(number),
-            },
-            "annotations": {"fairlead.dev/inventory": listed, f"note-{number}": "x" * 100},
-        },
-        "spec": {"taints": [{"key": f"key-{number}", "effect": "PreferNoSchedule"}]},
-        "status": {
-            "allocatable": {
-                "cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "2", **offered,
-            },
-            "images": [{"names": [f"example.com/image-{number}:v1"], "sizeBytes": 1 << 30}],
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    }  # fmt: skip
-
-
-def a_pod(number: int, n: int, namespace: str) -> Told:
-    """Every kind of rule that pods have, each with values of its own."""
-    kinds = (_plain, _selecting, _apart, _spread, _share, _whole, _rare, _wishing, _volume, _port)
-    spec, annotations = kinds[n % len(kinds)](number, n)
-    cpu = f"{1 + (number * 7 + n) % 4000}m"
-    container = {
-        "name": "main", "image": f"example.com/image-{number}:v1",
-        "resources": {"requests": {"cpu": cpu, **spec.pop("amounts", {})}},
-        "ports": spec.pop("ports", []),
-    }  # fmt: skip
-    return "pods", {
-        "metadata": {
-            "name": f"pod-{n}", "namespace": namespace, "uid": f"uid-{number}-{n}",
-            "labels": {"app": f"app-{number}-{n}", f"label-{number}": str(n)},
-            "annotations": annotations,
-        },
-        "spec": {
-            "schedulerName": SCHEDULERS[(number + n) % 2], "containers": [container],
-            "priority": n % 3, **spec,
-        },
-        "status": {"phase": "Pending"},
-    }  # fmt: skip
-
-
-def around(number: int, namespace: str) -> Iterator[Told]:
-    """What else there is about a namespace and a node."""
-    meta = {"name": f"of-{number}", "namespace": namespace, "uid": f"uid-of-{number}"}
-    selector = {"app": f"app-{number}-0"}
-    yield (
-        "namespaces",
-        {"metadata": {"name": namespace, "uid": f"uid-{namespace}", "labels": {"team": namespace}}},
-    )
-    yield "services", {"metadata": dict(meta), "spec": {"selector": selector}}
-    yield (
-        "poddisruptionbudgets",
-        {
-            "metadata": dict(meta),
-            "spec": {"selector": {"matchLabels": selector}},
-            "status": {"disruptionsAllowed": 1},
-        },
-    )
-    drivers = [{"name": f"driver-{number}.example.com", "allocatable": {"count": 4}}]
-    name = f"node-{number}"
-    yield (
-        "csinodes",
-        {"metadata": {"name": name, "uid": f"csi-{name}"}, "spec": {"drivers": drivers}},
-    )
-
-
-Kind = tuple[Json, Json]
-
-
-def _plain(number: int, n: int) -> Kind:
-    return {}, {f"note-{number}-{n}": "x" * 50}
-
-
-def _selecting(number: int, n: int) -> Kind:
-    rank = {"key": "rank", "operator": "Gt", "values": [str(max(0, number - 5))]}
-    line = {"key": f"label-{number}", "operator": "Exists"}
-    terms = [{"matchExpressions": [rank]}, {"matchExpressions": [line]}]
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    return {"affinity": {"nodeAffinity": required}}, {}
-
-
-def _apart(number: int, n: int) -> Kind:
-    return {"affinity": {"podAntiAffinity": _required(number, n)}}, {}
-
-
-def _wishing(number: int, n: int) -> Kind:
-    (term,) = _required(number, n)["requiredDuringSchedulingIgnoredDuringExecution"]
-    wish = {"weight": 10, "podAffinityTerm": term}
-    return {
-        "affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
-    }, {}
-
-
-def _required(number: int, n: int) -> Json:
-    selector = {"matchLabels": {"app": f"app-{number}-{n}"}}
-    term = {"topologyKey": ZONE, "labelSelector": selector}
-    return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-
-
-def _spread(number: int, n: int) -> Kind:
-    rule = {
-        "topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {f"label-{number}": str(n)}},
-    }  # fmt: skip
-    return {"topologySpreadConstraints": [rule]}, {}
-
-
-def _share(number: int, n: int) -> Kind:
-    share = f"0.{1 + number % 400:03d}"
-    words = {"fairlead.dev/gpu-share": share, "fairlead.dev/gpu-model": f"Model-{number}"}
-    return {"schedulerName": SCHEDULERS[0]}, words
-
-
-def _whole(number: int, n: int) -> Kind:
-    return {"amounts": {"nvidia.com/gpu": "1"}, "schedulerName": SCHEDULERS[0]}, {}
-
-
-def _rare(number: int, n: int) -> Kind:
-    return {"amounts": {f"example.com/device-{number}-0": "1"}}, {}
-
-
-def _volume(number: int, n: int) -> Kind:
-    volumes = [{"name": "v", "csi": {"driver": f"driver-{number}.example.com"}}]
-    return {"volumes": volumes}, {}
-
-
-def _port(number: int, n: int) -> Kind:
-    port = 1024 + (number * 31 + n) % 60_000
-    return {"ports": [{"hostPort": port, "containerPort": port}]}, {}
+def _key(body: Json) -> str:
+    meta = body["metadata"]
+    return f"{meta['namespace']}/{meta['name']}" if "namespace" in meta else str(meta["name"])

@@ -247,9 +247,9 @@ class Plans:
         self._book.room_grew()
 
     def pod_left(self, uid: str, now: float) -> None:
-        """A pod is about to leave its node."""
+        """A pod is about to leave its node. Reservations ask for ends, too, without any plan."""
         self._overruns.left(uid)
-        if self._ends.left(uid, now):
+        if self._ends.left(uid, now) and self.is_enabled:
             self._book.room_grew()
 
     def tried(self, entry: Entry, attempt: Attempt, limit: Limit | None, now: float) -> None:

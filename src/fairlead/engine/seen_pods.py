@@ -166,7 +166,7 @@ class SeenPods:
             self._unread.pop(pod.uid, None)
         self._in_flight.confirm(pod.uid)
         self._cluster.nominations.drop(pod.uid)
-        if self._parts.plans.is_enabled and pod.uid in self._cluster.holdings:
+        if pod.uid in self._cluster.holdings:
             self._parts.plans.pod_left(pod.uid, now)
         self._parts.plans.advance.left(pod.uid)
         self._cluster.remove(pod.uid)
