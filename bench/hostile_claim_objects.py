@@ -6,10 +6,11 @@ from functools import partial
 from typing import Any
 
 from claims import CLASSES, DRIVER, whole_gpus
-from fairlead.engine.events import ClaimObjectSeen
+from fairlead.engine.events import ClaimObjectSeen, PodGone
 from fairlead.kube.claims.claims import decode_claim
-from fairlead.kube.claims.classes import decode_taint_rule
+from fairlead.kube.claims.classes import decode_device_class, decode_taint_rule
 from fairlead.kube.claims.slices import decode_slice
+from fairlead.kube.codec import decode_pod
 from hostile_claims import shared_slice
 from hostile_cluster import Made, Shape, Size, a_pod, encoded, seen
 from pods import Body
@@ -102,8 +103,27 @@ def many_rules(size: Size) -> Iterator[Made]:
     yield partial(ClaimObjectSeen, replace(whole_gpus(size.node(0)), generation=2))
 
 
+def changing(size: Size) -> Iterator[Made]:
+    """All slices, and their class, change between two pods for a claim that fits nowhere."""
+    yield from _devices(size, own=True)
+    apart = [{"distinctAttribute": f"{DRIVER}/type"}]  # each node has to be asked
+    yield _claim("c", _exactly("r", count=2), constraints=apart)
+    for round_ in range(2, 4):
+        body = a_pod(f"h{round_}", resourceClaims=[{"name": "e", "resourceClaimName": "c"}])
+        yield seen(body)
+        yield partial(PodGone, decode_pod(encoded(body)))
+        for number in range(size.nodes):
+            part = replace(whole_gpus(size.node(number)), generation=round_)
+            yield partial(ClaimObjectSeen, part)
+        changed = {"cel": {"expression": f"device.driver == '{DRIVER}' && {round_} > 0"}}
+        raw = encoded({"metadata": {"name": _GPU}, "spec": {"selectors": [changed]}})
+        yield lambda raw=raw: ClaimObjectSeen(decode_device_class(raw))
+    yield _user("last", "c")
+
+
 CLAIM_OBJECT_SHAPES: dict[str, Shape] = {
     "claims, many kinds of requests": many_kinds,
     "claims and slices of many labels": many_lines,
     "taint rules, many": many_rules,
+    "claims that change": changing,
 }

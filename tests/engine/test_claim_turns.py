@@ -8,13 +8,20 @@ import pytest
 
 from builders import a_node, a_pod, an_engine, decide_once, see
 from claim_objects import DRIVER, GPU_CLASS, a_claim, a_claiming_pod, a_slice
+from fairlead.claims import turn_limit
 from fairlead.cluster import claim_blocks, claiming
 from fairlead.cluster.device_taints import MOST_TAINTS
 from fairlead.cluster.device_work import counted_work
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceFailure, Instruction
-from fairlead.model.claims import ALL_DEVICES, ClaimObject, DeviceNeed, DeviceRequest
+from fairlead.model.claims import (
+    ALL_DEVICES,
+    ClaimObject,
+    DeviceConstraint,
+    DeviceNeed,
+    DeviceRequest,
+)
 from fairlead.model.devices import (
     DeviceNodes,
     DeviceTaint,
@@ -86,6 +93,30 @@ def test_a_look_at_one_node_is_divided(mode: str) -> None:
 
     assert turns > 5
     assert turns < 90, "it is not given up"
+
+
+def test_a_look_ends_when_all_slices_and_their_class_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The nodes are looked at once for the class, and not again for their slices."""
+    monkeypatch.setattr(turn_limit, "_STEPS", 600)
+    slices = [a_slice(node, *(f"gpu-{number}" for number in range(8))) for node in _NODES]
+    apart = a_claim(count=2, constraints=(DeviceConstraint(distinct_attribute=f"{DRIVER}/type"),))
+    engine = engine_with(*slices, apart)
+    pod = a_claiming_pod("p", "c")
+    see(engine, pod)
+    first, _ = decide_slowly(engine)
+    engine.handle(events.PodGone(pod), now=0.0)
+    for each in slices:
+        engine.handle(events.ClaimObjectSeen(replace(each, generation=2)), now=0.0)
+    changed = replace(GPU_CLASS, selectors=(f"'{DRIVER}' == device.driver",))
+    engine.handle(events.ClaimObjectSeen(changed), now=0.0)
+
+    see(engine, a_claiming_pod("q", "c"))
+    again, made = decide_slowly(engine)
+
+    assert 4 < again <= first + 1
+    assert isinstance(made[0], AnnounceFailure)
 
 
 def test_devices_that_serve_a_node_are_those_that_say_so() -> None:

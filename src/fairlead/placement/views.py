@@ -99,7 +99,7 @@ class View:
             self._row_reads |= int(score.reads)
         self._weights = [weight for _, weight in profile.scores]
         #: Who is asked again when these aspects of a row change.
-        self._readers: dict[Bits, _Readers] = {}
+        self._readers: dict[tuple[Bits, Bits], _Readers] = {}
         self._mark = NEVER
         #: Rules that look around and that had something to say when last asked.
         self._speaking: set[int]
@@ -191,15 +191,15 @@ class View:
                 self.tried.pop(row, None)
 
     def _follow(self, changed: dict[int, Bits]) -> None:
-        anywhere = changed.pop(ANYWHERE, 0)
-        if anywhere & self._row_reads:
-            self._update(slice(0, len(self.total)), anywhere)
+        asked_of_all = changed.pop(ANYWHERE, 0) & self._row_reads
+        if asked_of_all:
+            self._update(slice(0, len(self.total)), asked_of_all)
         if len(changed) <= _FEW:
             for row, aspects in changed.items():
-                self._update(slice(row, row + 1), aspects)
+                self._update(slice(row, row + 1), aspects, asked_of_all)
         else:
             rows = np.fromiter(changed, dtype=np.intp, count=len(changed))
-            self._update(rows, reduce(or_, changed.values()))
+            self._update(rows, reduce(or_, changed.values()), asked_of_all)
 
     def _look_around(self, changed: Bits) -> None:
         nodes = self._cluster.nodes
@@ -254,9 +254,14 @@ class View:
     def _ranked(self, index: int, rank: RelativeScore, nodes: Nodes, left: NodeMask) -> NodeScores:
         return self._weights[index] * _checked(rank, rank.rank(self.request, nodes, left), nodes)
 
-    def _update(self, pick: RowPick, aspects: Bits) -> None:
+    def _update(self, pick: RowPick, aspects: Bits, asked_of_all: Bits = 0) -> None:
+        """Rules that read an aspect of `asked_of_all` know these rows already.
+
+        To ask them again would take a look at devices that ends in the middle (LookUnfinished)
+        back to its beginning, in each turn.
+        """
         nodes = Nodes(self._cluster.columns, pick)
-        request, readers = self.request, self._reading(aspects)
+        request, readers = self.request, self._reading(aspects, asked_of_all)
         asked = len(readers.filters) + len(readers.rates)
         self._work.asks += asked
         self._work.rows += asked * len(nodes)
@@ -267,13 +272,22 @@ class View:
             self._scores[index, pick] = weight * answer
         self._sum_up(pick, nodes)
 
-    def _reading(self, aspects: Bits) -> "_Readers":
-        found = self._readers.get(aspects)
+    def _reading(self, aspects: Bits, without: Bits) -> "_Readers":
+        found = self._readers.get((aspects, without))
         if found is None:
-            rules, reads = self._profile.filters, self._filter_reads
-            filters = [(i, rules[i]) for i in range(len(rules)) if aspects & reads[i]]
-            rates = [(i, s, self._weights[i]) for i, reads, s in self._rates if aspects & reads]
-            found = self._readers[aspects] = _Readers(filters, rates)
+            filters = [
+                (i, rule)
+                for i, (rule, reads) in enumerate(
+                    zip(self._profile.filters, self._filter_reads, strict=True)
+                )
+                if aspects & reads and not without & reads
+            ]
+            rates = [
+                (i, score, self._weights[i])
+                for i, reads, score in self._rates
+                if aspects & reads and not without & reads
+            ]
+            found = self._readers[aspects, without] = _Readers(filters, rates)
         return found
 
     def _sum_up(self, pick: RowPick, nodes: Nodes) -> None:
