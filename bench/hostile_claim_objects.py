@@ -6,11 +6,12 @@ from functools import partial
 from typing import Any
 
 from claims import CLASSES, DRIVER, whole_gpus
-from fairlead.engine.events import ClaimObjectSeen, PodGone
+from fairlead.engine.events import ClaimObjectGone, ClaimObjectSeen, PodGone
 from fairlead.kube.claims.claims import decode_claim
 from fairlead.kube.claims.classes import decode_device_class, decode_taint_rule
 from fairlead.kube.claims.slices import decode_slice
 from fairlead.kube.codec import decode_pod
+from fairlead.model.devices import DeviceNodes
 from hostile_claims import shared_slice
 from hostile_cluster import Made, Shape, Size, a_pod, encoded, seen
 from pods import Body
@@ -121,9 +122,24 @@ def changing(size: Size) -> Iterator[Made]:
     yield _user("last", "c")
 
 
+def one_uuid(size: Size) -> Iterator[Made]:
+    """Slices of all nodes publish the same GPUs; then one of them goes, and comes again."""
+    yield from (partial(ClaimObjectSeen, known) for known in CLASSES.values())
+    first = whole_gpus(size.node(0))
+    for number in range(size.nodes):
+        node = size.node(number)
+        same = replace(first, name=node, pool=node, nodes=DeviceNodes(node))
+        yield partial(ClaimObjectSeen, same)
+    yield _claim("c", _exactly("r"))
+    yield _user("h", "c")
+    yield partial(ClaimObjectGone, first)
+    yield partial(ClaimObjectSeen, first)
+
+
 CLAIM_OBJECT_SHAPES: dict[str, Shape] = {
     "claims, many kinds of requests": many_kinds,
     "claims and slices of many labels": many_lines,
     "taint rules, many": many_rules,
     "claims that change": changing,
+    "slices with the GPUs of others": one_uuid,
 }

@@ -72,7 +72,7 @@ def of_each_other(size: Size) -> Iterator[Made]:
 def pods_before_node(size: Size) -> Iterator[Made]:
     """Pods name a node that is not there; then it comes, changes, goes and comes again."""
     kind = decode_pod(encoded(a_pod("there", cpu="1m")))
-    for number in range(size.each):
+    for number in range(size.pods):
         uid = f"early-{number}"
         yield partial(PodSeen, replace(kind, name=uid, uid=uid, node=_LATE))
     node = a_node(size, 0)

@@ -318,3 +318,27 @@ def test_19_nothing_is_placed_on_nodes_that_publish_the_same_gpu() -> None:
     (made,) = decide(engine, now=30.0)
     assert isinstance(made, Prepare)
     assert made.node == "n1"
+
+
+def test_19_each_node_that_publishes_the_gpu_of_others_is_judged() -> None:
+    """Only nodes whose state changes are looked at: thousands could publish one GPU."""
+    names = ("n1", "n2", "n3")
+    slices = {name: a_slice(name, a_gpu_device("gpu-0", "GPU-x")) for name in names}
+    engine = an_engine(*(a_node(name, gpus=0) for name in names))
+
+    def distrusted() -> set[str]:
+        rows = engine.cluster.row_of
+        return {name for name in names if engine.cluster.columns.distrusted[rows[name]]}
+
+    show(engine, slices["n1"])
+    assert distrusted() == set()
+    show(engine, slices["n2"])
+    assert distrusted() == {"n1", "n2"}
+    show(engine, slices["n3"])
+    assert distrusted() == set(names)
+    engine.handle(events.ClaimObjectGone(slices["n1"]), now=1.0)
+    assert distrusted() == {"n2", "n3"}
+    engine.handle(events.ClaimObjectGone(slices["n3"]), now=1.0)
+    assert distrusted() == set()
+    show(engine, slices["n1"], slices["n3"])
+    assert distrusted() == set(names)

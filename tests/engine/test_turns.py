@@ -17,7 +17,7 @@ import pytest
 
 from fairlead.apps.config.profiles import built_in
 from fairlead.claims import inventory, turn_limit
-from fairlead.cluster import claim_search, counted_books, free_volumes
+from fairlead.cluster import claim_search, counted_books, crowded, free_volumes
 from fairlead.engine import (
     advance,
     advance_choice,
@@ -112,6 +112,7 @@ BOUNDS = [
         (preempt, "_MOST_EVICTABLE"),
         (preempt, "_MOST_COMPARED"),
         (free_volumes, "MOST_SPENT"),
+        (crowded, "MOST_WEIGHT"),
         (requeuer, "_SLICE"),
         (requeuer, "_RECLASSIFIED"),
         (long_waits, "_SLICE"),

@@ -90,15 +90,24 @@ class ClaimGpus:
         return known.node if known is not None else ""
 
     def count_publisher(self, uuid: str, node: str, sign: int) -> set[str]:
-        """A slice for the node publishes the GPU, or does no more; nodes that contradict others."""
+        """A slice for the node publishes the GPU, or does no more.
+
+        Nodes that contradict others now, or do no more: not all that publish it, in each event.
+        """
         nodes = self._publishers.setdefault(uuid, Counter())
-        before = set(nodes)
+        before = len(nodes)
         nodes[node] += sign
         if not nodes[node]:
             del nodes[node]
         if not nodes:
             del self._publishers[uuid]
-        return before | set(nodes) if len(before | set(nodes)) > 1 else set()
+        changed = {node} if len(nodes) != before else set()
+        return changed | set(nodes) if {before, len(nodes)} == {1, 2} else changed
+
+    def is_published_elsewhere(self, uuid: str, node: str) -> bool:
+        """Whether the node publishes the GPU, and another one does, too."""
+        nodes = self._publishers.get(uuid, ())
+        return node in nodes and len(nodes) > 1
 
     def gpu_of(self, key: DeviceId) -> DeviceGpu | None:
         """The GPU of a device that is held, if it is known."""
@@ -205,8 +214,7 @@ def count_published(cluster: "Cluster", part: ResourceSlice | None, sign: int) -
 
 def _judge(cluster: "Cluster", node: str, uuid: str) -> None:
     cause = f"GPU {uuid} on {node}"
-    publishers = cluster.claim_gpus.publishers(uuid)
-    if node in publishers and len(publishers) > 1:
+    if cluster.claim_gpus.is_published_elsewhere(uuid, node):
         cluster.distrust(node, cause)
     else:
         cluster.trust(cause)

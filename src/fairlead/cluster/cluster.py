@@ -1,5 +1,6 @@
 """What is where: every node, every pod that takes something, and pods on their way."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -94,6 +95,7 @@ class Cluster:
         self._crowded: dict[str, Node] = {}
         self._free_rows: list[int] = []
         self._distrusted: dict[str, str] = {}  # cause → node
+        self._causes: Counter[str] = Counter()  # by node
         #: Is a trial under way?
         self.in_trial = False
         #: Rows that pods may be placed on just now; None: all.
@@ -424,12 +426,16 @@ class Cluster:
         if self._distrusted.get(cause) != name:
             self.trust(cause)
             self._distrusted[cause] = name
+            self._causes[name] += 1
             self._mark_trust(name)
 
     def trust(self, cause: str) -> None:
         """The cause is gone."""
         name = self._distrusted.pop(cause, None)
         if name is not None:
+            self._causes[name] -= 1
+            if not self._causes[name]:
+                del self._causes[name]
             self._mark_trust(name)
             self.improved.add(Aspect.TRUST if name in self.row_of else NOTHING)
 
@@ -458,7 +464,7 @@ class Cluster:
             self.changes.start_over()  # shared answers have no room for the new row
         self.row_of[node.name] = row
         self.columns.put_node(row, node)
-        self.columns.distrusted[row] = node.name in self._distrusted.values()
+        self.columns.distrusted[row] = node.name in self._causes
         self.storage.node_changed(node.name)
         self.topology.see(node)
         for uid in self._on_node.get(node.name, ()):
@@ -478,7 +484,7 @@ class Cluster:
     def _mark_trust(self, name: str) -> None:
         row = self.row_of.get(name)
         if row is not None:
-            self.columns.distrusted[row] = name in self._distrusted.values()
+            self.columns.distrusted[row] = name in self._causes
             self.changes.add(row, Aspect.TRUST)
 
     # -- pods --------------------------------------------------------------------------------
