@@ -199,6 +199,23 @@ def many_containers(size: Size) -> Iterator[Made]:
     yield seen(body)
 
 
+def many_label_keys(size: Size) -> Iterator[Made]:
+    """Each term asks about another label, and thousands of pods have all of them."""
+    keys = [f"key-{number}" for number in range(size.rules // 2)]
+    kind = decode_pod(encoded(a_pod("labelled", cpu="1m")))
+    for number in range(size.many // 2):
+        labels = {key: f"{key}-{number}" for key in keys}
+        uid = f"labelled-{number}"
+        there = replace(kind, name=uid, uid=uid, node=size.node(number), labels=labels)
+        yield partial(PodSeen, there)
+    terms = [
+        {"topologyKey": ZONE, **everywhere(),
+         "labelSelector": {"matchExpressions": [{"key": key, "operator": "Exists"}]}}
+        for key in keys
+    ]  # fmt: skip
+    yield seen(a_pod("h", gpus=8, priority=10, **_affinity("podAntiAffinity", terms)))
+
+
 # -- making room -----------------------------------------------------------------------------
 
 
@@ -432,6 +449,7 @@ SHAPES: dict[str, Shape] = {
     "host ports": host_ports,
     "many resources": many_resources,
     "many containers": many_containers,
+    "many label keys": many_label_keys,
     "preemption": preemption,
     "preemption, many budgets": budgets,
     "preemption, large budgets": partial(budgets, large=True),

@@ -18,7 +18,7 @@ from fairlead.cluster.devices import Devices
 from fairlead.cluster.images import ImageIndex
 from fairlead.cluster.interned import Interned
 from fairlead.cluster.inventories import Inventories
-from fairlead.cluster.labels import LabelColumn
+from fairlead.cluster.labels import LabelColumn, labelled
 from fairlead.cluster.named_readings import NamedReadings
 from fairlead.cluster.node_figures import NodeFigures
 from fairlead.cluster.pod_index import PodIndex
@@ -169,25 +169,22 @@ class Columns:
     def label(self, key: str) -> LabelColumn:
         column = self._labels.get(key)
         if column is None:
-            self.work.ask(self.size)
-            column = self._new_label(key)
-            column.fill([node.labels.get(key) if node else None for node in self.nodes])
+            self._fill_labels((key,))
+            column = self._labels[key]
         return column
 
     def prepare_labels(self, keys: Collection[str]) -> None:
-        """Many are about to be asked for: one walk over the nodes finds those that no node has."""
+        """Many are about to be asked for: one walk over the nodes is enough."""
         wanted = {key for key in keys if key not in self._labels}
         if len(wanted) <= _FEW_LABELS or len(wanted) > self._most_labels:
             return
+        self._fill_labels(wanted)
+
+    def _fill_labels(self, keys: Collection[str]) -> None:
         self.work.ask(self.size)
-        there = set[str]().union(*(wanted & node.labels.keys() for node in self.nodes if node))
-        for key in sorted(wanted - there):
-            self._new_label(key)
-        keys = sorted(there)
-        nowhere = [None] * len(keys)
-        rows = [list(map(node.labels.get, keys)) if node else nowhere for node in self.nodes]
-        for key, values in zip(keys, zip(*rows, strict=True), strict=True):
-            self._new_label(key).fill(values)
+        labels = (node.labels if node else None for node in self.nodes)
+        for key, (rows, values) in labelled(keys, labels).items():
+            self._new_label(key).fill(rows, values)
 
     def _new_label(self, key: str) -> LabelColumn:
         while len(self._labels) >= self._most_labels:

@@ -1,6 +1,7 @@
 """Small numbers for values, counted by use: the number of a value that is gone is used again."""
 
-from collections.abc import Hashable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 T = TypeVar("T", bound=Hashable)
@@ -43,6 +44,15 @@ class Interned(Generic[T]):
             return self._add(value, times)
         self._uses[code] += times
         return code
+
+    def fill(self, values: Sequence[T]) -> list[int]:
+        """The first users, all at once; the number of each value."""
+        assert not self._values, "others were there before"
+        counts = Counter(values)
+        self._values, self._uses = list(counts), list(counts.values())
+        self._code_of = dict(zip(counts, range(len(counts)), strict=True))
+        self.version += 1
+        return list(map(self._code_of.__getitem__, values))
 
     def drop(self, code: int) -> None:
         """One user less."""

@@ -1,11 +1,10 @@
 """One label key as a column of small integers, so that a selector is an array comparison."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from fairlead.cluster.arrays import Codes, NodeMask, RowPick
+from fairlead.cluster.arrays import Codes, NodeMask, NodeScores, RowPick
 from fairlead.cluster.interned import Interned
 from fairlead.model.selectors import whole_number
 
@@ -20,24 +19,22 @@ class LabelColumn:
     def __init__(self, rows: int) -> None:
         self._codes = np.full(rows, _ABSENT, dtype=np.int32)
         self._interned: Interned[str] = Interned()
-        self._numbers: list[float] = []  # by code; NaN where the value is no whole number
+        #: By code, with a NaN at the end and where a value is no whole number; as of a version of
+        #: the codes.
+        self._numbers: NodeScores = np.array([np.nan])
+        self._numbers_version = 0
 
     def put(self, row: int, value: str | None) -> None:
         old = self._codes.item(row)
         if old == (_ABSENT if value is None else self.code_of.get(value)):
             return
-        self._codes[row] = _ABSENT if value is None else self._intern(value)
+        self._codes[row] = _ABSENT if value is None else self._interned.take(value)
         if old != _ABSENT:
             self._interned.drop(old)
 
-    def fill(self, values: Sequence[str | None]) -> None:
-        """The first rows of a column that is new, all at once."""
-        for value, times in Counter(values).items():
-            if value is not None:
-                self._intern(value, times)
-        code_of: dict[str | None, int] = {None: _ABSENT}
-        code_of.update(self.code_of)
-        self._codes[: len(values)] = [code_of[value] for value in values]
+    def fill(self, rows: Sequence[int], values: Sequence[str]) -> None:
+        """The nodes that have the label, of a column that is new, all at once."""
+        self._codes[rows] = self._interned.fill(values)
 
     def grow(self, rows: int) -> None:
         extra = np.full(rows - len(self._codes), _ABSENT, dtype=np.int32)
@@ -75,13 +72,31 @@ class LabelColumn:
     def compares(self, operator: str, bound: int, pick: RowPick) -> NodeMask:
         """True where the value is a whole number greater ("Gt") or less ("Lt") than the bound."""
         codes = self._codes[pick]
-        numbers = np.array([*self._numbers, np.nan])[codes]  # code -1 reads the NaN at the end
+        if self._numbers_version != self._interned.version:
+            values = self._interned.values
+            self._numbers = np.array([*map(_number, values), np.nan])
+            self._numbers_version = self._interned.version
+        numbers = self._numbers[codes]  # code -1 reads the NaN at the end
         found: NodeMask = numbers > bound if operator == "Gt" else numbers < bound
         return found
 
-    def _intern(self, value: str, times: int = 1) -> int:
-        code = self._interned.take(value, times)
-        self._numbers += [np.nan] * (self._interned.width - len(self._numbers))
-        number = whole_number(value)
-        self._numbers[code] = np.nan if number is None else float(number)
-        return code
+
+def _number(value: str | None) -> float:
+    """Most values do not end with a digit: that is found out at once."""
+    number = whole_number(value) if value and value[-1].isdigit() else None
+    return np.nan if number is None else float(number)
+
+
+def labelled(
+    keys: Iterable[str], labels: Iterable[Mapping[str, str] | None]
+) -> dict[str, tuple[list[int], list[str]]]:
+    """By key, the places of objects that have it, and their values. Few have most keys."""
+    found: dict[str, tuple[list[int], list[str]]] = {key: ([], []) for key in sorted(keys)}
+    for place, each in enumerate(labels):
+        if not each:
+            continue
+        for key in found.keys() & each.keys():
+            places, values = found[key]
+            places.append(place)
+            values.append(each[key])
+    return found

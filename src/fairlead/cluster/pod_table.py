@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.interned import Interned
+from fairlead.cluster.labels import labelled
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement
 
@@ -35,14 +36,9 @@ class _Column:
         self.values.drop(self.codes.item(slot))
         self.codes[slot] = _ABSENT
 
-    def fill(self, values: Sequence[str | None]) -> None:
-        """The first slots of a column that is new, all at once."""
-        for value, times in Counter(values).items():
-            if value is not None:
-                self.values.take(value, times)
-        code_of: dict[str | None, int] = {None: _ABSENT}
-        code_of.update(self.values.code_of)
-        self.codes[: len(values)] = [code_of[value] for value in values]
+    def fill(self, slots: Sequence[int], values: Sequence[str]) -> None:
+        """The pods that have the label, of a column that is new, all at once."""
+        self.codes[slots] = self.values.fill(values)
 
     def holds(self, line: Requirement) -> NodeMask:
         match line.operator:
@@ -153,15 +149,12 @@ class PodTable:
         wanted = {key for key in keys if key not in self._columns}
         if not wanted:
             return 0
-        there = set[str]().union(*(wanted & pod.labels.keys() for pod in self._pods if pod))
-        for key in sorted(wanted):
-            self._columns[key] = self._filled(key) if key in there else self._nowhere
+        labels = (pod.labels if pod else None for pod in self._pods)
+        for key, (slots, values) in labelled(wanted, labels).items():
+            self._columns[key] = column = _Column(len(self.row)) if slots else self._nowhere
+            if slots:
+                column.fill(slots, values)
         return len(self._slot_of)
-
-    def _filled(self, key: str) -> _Column:
-        column = _Column(len(self.row))
-        column.fill([pod.labels.get(key) if pod else None for pod in self._pods])
-        return column
 
     def trim(self) -> None:
         """Lets go of columns beyond the limit, the oldest first."""
