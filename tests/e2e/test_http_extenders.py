@@ -135,7 +135,7 @@ def test_pods_that_no_extender_manages_do_not_wait_for_one_that_hangs(
 ) -> None:
     create_nodes(["ex-f"], allocatable={"example.com/dongle": "4"})
     managed = [{"name": "example.com/dongle"}]
-    changes = {"managedResources": managed, "httpTimeout": "180s", "nodeCacheCapable": False}
+    changes = {"managedResources": managed, "httpTimeout": "60s", "nodeCacheCapable": False}
     with both(control_plane, pods, tmp_path, **changes) as scene:
         scene.extender.may_answer.clear()
         pods.create("asked", scheduler=OURS, requests={"cpu": "1"}, container=with_dongle())
@@ -143,7 +143,7 @@ def test_pods_that_no_extender_manages_do_not_wait_for_one_that_hangs(
         pods.create("plain", scheduler=OURS)
         pods.wait_bound("plain")
         assert not pods.node("asked")
-        ((path, asked),) = scene.extender.asked
+        path, asked = scene.extender.asked[0]
         assert path == "/filter"
         assert pod_of(asked)["metadata"]["name"] == "asked"
         assert names_of(asked) == ["ex-f"]
