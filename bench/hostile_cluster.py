@@ -9,6 +9,7 @@ from fairlead.apps.config.profiles import built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, NamespaceSeen, NodeSeen, PodGone, PodSeen
 from fairlead.kube.codec import decode_node, decode_pod
+from fairlead.kube.limits import MOST_RULES
 from fairlead.model.pods import Pod
 from pods import HOST, ZONE, Body, plain
 
@@ -41,8 +42,8 @@ class Size:
     many: int = 4000
     #: Values, lines, labels and the like of one object.
     each: int = 10_000
-    #: Rules of one pod.
-    rules: int = 128
+    #: Rules of one pod, as many as it may have: that follows from what they cost here.
+    rules: int = MOST_RULES
 
     @classmethod
     def percent(cls, part: int) -> "Size":

@@ -12,7 +12,7 @@ from fairlead.model.pods import PodRequest
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement
 
 # Affinity terms, spread constraints, and the lines of all their selectors.
-_MOST_RULES = 128
+MOST_RULES = 128
 _MOST_VALUES = 10_000
 # Kinds of resources; each is compared on every node.
 _MOST_RESOURCES = MOST_RESOURCES // 2
@@ -36,8 +36,8 @@ def beyond_limits(request: PodRequest) -> str:
     if not rules and request.node_terms is None:
         return ""
     lines = [*_node_lines(request), *_pod_lines(request)]
-    if (rules := rules + len(lines)) > _MOST_RULES:
-        return f"the pod has {rules} placement rules; the limit is {_MOST_RULES}"
+    if (rules := rules + len(lines)) > MOST_RULES:
+        return f"the pod has {rules} placement rules; the limit is {MOST_RULES}"
     values = sum(len(line.values) for line in lines)
     values += sum(len(term.namespaces) for term in _terms(request))
     if values > _MOST_VALUES:
