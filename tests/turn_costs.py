@@ -20,6 +20,7 @@ from fairlead.model import lazy_dataclass
 
 #: Methods of dataclasses are compiled when they are first called in a process, not in each turn.
 _ONCE = frozenset((lazy_dataclass.__file__, dataclasses.__file__))
+Trace = Callable[[FrameType, str, Any], Any]
 
 
 @dataclass
@@ -28,19 +29,42 @@ class Counted:
     bytes: int = 0
 
 
+class _Tracing:
+    """Calls `line` for each line, except for what runs once in a process, as modules that load."""
+
+    def __init__(self, line: Callable[[], None]) -> None:
+        self._line = line
+        self._is_loading = False
+
+    def call(self, frame: FrameType, _event: str, _arg: Any) -> Trace | None:
+        code = frame.f_code
+        if self._is_loading or code.co_filename in _ONCE:
+            return None
+        if code.co_name == "<module>":
+            self._is_loading = True
+            return self._loading
+        return None if code.co_filename.startswith("<frozen importlib") else self._inside
+
+    def _inside(self, _frame: FrameType, event: str, _arg: Any) -> Trace:
+        if event == "line":
+            self._line()
+        return self._inside
+
+    def _loading(self, _frame: FrameType, event: str, _arg: Any) -> Trace:
+        if event == "return":
+            self._is_loading = False
+        return self._loading
+
+
 @contextmanager
 def counting_lines() -> Iterator[Counted]:
     """Lines alone: that takes a quarter of the time."""
     counted = Counted()
 
-    def trace(frame: FrameType, event: str, _arg: Any) -> Callable[..., Any] | None:
-        if event == "line":
-            counted.lines += 1
-        elif event == "call" and frame.f_code.co_filename in _ONCE:
-            return None
-        return trace
+    def line() -> None:
+        counted.lines += 1
 
-    sys.settrace(trace)
+    sys.settrace(_Tracing(line).call)
     try:
         yield counted
     finally:
@@ -53,24 +77,20 @@ def counting() -> Iterator[Counted]:
     tracemalloc.start()
     at_last_line = 0
 
-    def trace(frame: FrameType, event: str, _arg: Any) -> Callable[..., Any] | None:
+    def line() -> None:
         nonlocal at_last_line
-        if event == "call" and frame.f_code.co_filename in _ONCE:
-            return None
-        if event == "line":
-            counted.lines += 1
-            held, most = tracemalloc.get_traced_memory()
-            counted.bytes += max(0, most - at_last_line)
-            at_last_line = held
-            tracemalloc.reset_peak()
-        return trace
+        counted.lines += 1
+        held, most = tracemalloc.get_traced_memory()
+        counted.bytes += max(0, most - at_last_line)
+        at_last_line = held
+        tracemalloc.reset_peak()
 
     def profile(_frame: FrameType, event: str, called: Any) -> None:
         if event == "c_call" and type(array := called.__self__) is np.ndarray:
             counted.bytes += array.nbytes
 
     sys.setprofile(profile)
-    sys.settrace(trace)
+    sys.settrace(_Tracing(line).call)
     try:
         yield counted
     finally:
