@@ -102,7 +102,7 @@ def test_a_share_gets_limits_a_pipe_and_one_of_the_clients(
         numbers = itertools.count()
 
         def is_seen() -> bool:
-            """Before that, somebody would get the place of the second one."""
+            """Before that, another pod would get the place of the second one."""
             pods.create(name := f"asks-{next(numbers)}", metadata={"annotations": QUARTER})
             return "healthy MPS daemon" in pods.wait_refused(name)["message"]
 

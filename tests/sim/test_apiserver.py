@@ -153,7 +153,7 @@ def test_a_killed_server_keeps_a_whole_state(tmp_path):
 
 
 def _is_saved(state, key):
-    """By the bytes of its files: the server that has it open lets nobody else read it."""
+    """By the bytes of its files: the server that has it open locks it."""
     files = state.parent.glob(f"{state.name}*")
     return any(key.encode() in file.read_bytes() for file in files)
 

@@ -42,7 +42,7 @@ class DeviceInventory:
         #: Pools with counters that cannot be used: all nodes see them, in 1.36.
         self._unusable: dict[PoolKey, DevicePool] = {}
         #: Pools with changes, in order, once a reader has put a dict here; it empties the dict.
-        #: None again: too many have changed, and it has to begin anew.
+        #: None again: too many have changed, and it has to begin again.
         self.changed: dict[PoolKey, None] | None = None
         #: What was put together for nodes, with their labels.
         self._assembled: dict[str, tuple[Mapping[str, str], NodePools]] = {}

@@ -21,7 +21,7 @@ class DeviceUsage:
         self._consumers: Counter[DeviceId] = Counter()
         self._consumed: defaultdict[DeviceId, dict[str, Exact]] = defaultdict(dict)
         #: Pools with changes, once a reader has put a set here; it empties the set. None again: too
-        #: many have changed, and it has to begin anew.
+        #: many have changed, and it has to begin again.
         self.changed: set[tuple[str, str]] | None = None
         self._in_pool: Counter[tuple[str, str]] = Counter()
         self._stamps: dict[tuple[str, str], int] = {}
