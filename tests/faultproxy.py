@@ -30,6 +30,7 @@ from yarl import URL
 
 from fairlead.kube.access.credentials import Static
 from fairlead.kube.access.kubeconfig import Access
+from fairlead.kube.http.sockets import Sockets
 from fairlead.kube.http.watch import LineSplitter, hang_up
 
 Event = Mapping[str, Any]
@@ -70,6 +71,7 @@ class FaultProxy:
         self._on_request: list[_Armed] = []
         self._open: dict[int, web.Request] = {}
         self._under_way: set[asyncio.Task[web.Response]] = set()
+        self._sockets = Sockets()
 
     @property
     def access(self) -> Access:
@@ -121,7 +123,9 @@ class FaultProxy:
     async def __aenter__(self) -> Self:
         tls = self._upstream.ssl_context
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=True if tls is None else tls, limit=0),
+            connector=aiohttp.TCPConnector(
+                ssl=True if tls is None else tls, limit=0, socket_factory=self._sockets.new
+            ),
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=True,
         )
@@ -146,7 +150,7 @@ class FaultProxy:
             task.cancel()
         await asyncio.gather(*self._under_way, return_exceptions=True)
         await self._session.close()
-        await asyncio.sleep(0)
+        await self._sockets.closed()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(f"{request.method} {request.path_qs}")

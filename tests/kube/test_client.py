@@ -2,14 +2,18 @@
 
 import asyncio
 import contextlib
+import gc
 import json
+import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
+from aiohttp.client_proto import ResponseHandler
 
 from fairlead.kube.access.credentials import Static, bearer
 from fairlead.kube.access.kubeconfig import Access
@@ -17,6 +21,7 @@ from fairlead.kube.access.tls import ClientKeyPair, Pem, client_context
 from fairlead.kube.errors import KubeconfigError, ReplyLost, ReplyTooLong, Stalled, Unreachable
 from fairlead.kube.http import client as client_module
 from fairlead.kube.http.client import Client
+from fairlead.kube.http.connections import Connection
 from fairlead.kube.http.sessions import Sessions
 from fairlead.sim.controlplane.certificates import Authority, KeyPair
 from scripted import until
@@ -465,6 +470,75 @@ async def test_a_server_is_trusted_by_its_authority_and_name(
         assert (await careless.request("GET", "/x")).status == 200
         for client in (good, named, wrong, stranger, careless):
             await client.close()
+
+
+async def ask(client: Client) -> None:
+    await client.request("GET", "/x")
+
+
+async def watch(client: Client) -> None:
+    async with client.watch("/x", {}):
+        pass
+
+
+@pytest.mark.parametrize(("use", "protocol"), [(ask, Connection), (watch, ResponseHandler)])
+async def test_a_client_that_is_closed_when_tls_has_just_begun_leaves_no_socket(
+    authority: Authority,
+    monkeypatch: pytest.MonkeyPatch,
+    use: Callable[[Client], Awaitable[None]],
+    protocol: type[asyncio.Protocol],
+) -> None:
+    made, closing = protocol.connection_made, list[asyncio.Task[None]]()
+
+    def cancel_then(self: asyncio.Protocol, transport: asyncio.BaseTransport) -> None:
+        made(self, transport)
+        using.cancel()
+        closing.append(asyncio.get_running_loop().create_task(client.close()))
+
+    monkeypatch.setattr(protocol, "connection_made", cancel_then)
+    tls = client_context(Pem.read(authority.certificate), None, verify=True)
+    with silent_server(server_tls(authority)) as server:
+        client = Client(Access(server, tls, Static({})))
+        using = asyncio.ensure_future(use(client))
+        with contextlib.suppress(asyncio.CancelledError, ReplyLost, Unreachable):
+            await using
+        await closing[0]
+        await client.close()
+        assert sockets_to(server) == []
+
+
+@contextlib.contextmanager
+def silent_server(tls: ssl.SSLContext) -> Iterator[str]:
+    """It does its part of the handshake, and nothing after it."""
+    ended = threading.Event()
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with tls.wrap_socket(connection, server_side=True):
+            ended.wait()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = threading.Thread(target=serve)
+        serving.start()
+        try:
+            yield f"https://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            ended.set()
+            serving.join()
+
+
+def sockets_to(server: str) -> list[socket.socket]:
+    """Those of this process that are connected to it."""
+    port = int(server.rpartition(":")[2])
+    sockets = [each for each in gc.get_objects() if isinstance(each, socket.socket)]
+    return [each for each in sockets if each.family == socket.AF_INET and _peer(each) == port]
+
+
+def _peer(each: socket.socket) -> int | None:
+    try:
+        return int(each.getpeername()[1])
+    except OSError:
+        return None
 
 
 async def test_an_authority_that_left_its_file_is_no_longer_trusted(

@@ -1,11 +1,13 @@
 """One HTTP/1.1 connection to a server, on a C parser: no redirects, no cookies, no proxy."""
 
 import asyncio
-from typing import ClassVar, Generic, TypeVar
+import ssl
+from typing import Any, ClassVar, Generic, TypeVar
 
 import httptools
 
 T = TypeVar("T")
+C = TypeVar("C", bound="HttpConnection[Any]")
 
 
 class HttpConnection(asyncio.Protocol, Generic[T]):
@@ -73,3 +75,26 @@ class HttpConnection(asyncio.Protocol, Generic[T]):
         waiting, self._waiting = self._waiting, None
         if waiting is not None and not waiting.done():
             waiting.set_exception(error)
+
+
+async def connect(
+    connection: C,
+    host: str,
+    port: int,
+    *,
+    tls: ssl.SSLContext | None = None,
+    server_hostname: str | None = None,
+) -> C:
+    """The connection, once it is open. None is left if this is cancelled.
+
+    asyncio leaves one that is cancelled when the TLS handshake has just ended: it waits for the
+    server's end of TLS for 30 s.
+    """
+    try:
+        await asyncio.get_running_loop().create_connection(
+            lambda: connection, host, port, ssl=tls, server_hostname=server_hostname
+        )
+    except BaseException:
+        connection.abort("the connection was given up")
+        raise
+    return connection

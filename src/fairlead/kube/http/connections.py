@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from fairlead.base.http_connection import HttpConnection
+from fairlead.base.http_connection import HttpConnection, connect
 from fairlead.kube.access.kubeconfig import Access
 from fairlead.kube.errors import ReplyLost, ReplyTooLong, Unreachable
 from fairlead.kube.http.reply import Reply, parse_retry_after
@@ -288,11 +288,11 @@ class Connections:
         end = self._endpoint
         try:
             async with asyncio.timeout(timeout_s):
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    Connection,
+                connection = await connect(
+                    Connection(),
                     end.host,
                     end.port,
-                    ssl=end.ssl_context,
+                    tls=end.ssl_context,
                     server_hostname=end.server_hostname,
                 )
         except ssl.SSLCertVerificationError as error:

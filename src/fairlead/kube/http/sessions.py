@@ -14,6 +14,7 @@ from yarl import URL
 from fairlead.kube.access.kubeconfig import Access
 from fairlead.kube.errors import ReplyLost, ReplyTooLong, Unreachable
 from fairlead.kube.http.reply import Reply, parse_retry_after
+from fairlead.kube.http.sockets import Sockets
 
 #: kube-apiserver closes idle connections after 90 s; we go first, so as not to meet a closing one.
 _KEEP_ALIVE_S = 60.0
@@ -29,6 +30,7 @@ class Sessions:
         self._access = access
         self._headers = headers
         self._max_connections = max_connections
+        self._sockets = Sockets()
         self._options: dict[str, Any] = {"allow_redirects": False}
         if access.server_hostname:
             self._options["server_hostname"] = access.server_hostname
@@ -90,6 +92,7 @@ class Sessions:
         for session in (self._requests, self._watches, self._retired):
             if session is not None:
                 await session.close()
+        await self._sockets.closed()
 
     def _new_requests_session(self) -> aiohttp.ClientSession:
         return self._new_session(limit=self._max_connections, keepalive_timeout=_KEEP_ALIVE_S)
@@ -99,7 +102,9 @@ class Sessions:
         if tls is None and self._access.proxy:  # which may itself be reached by TLS
             tls = ssl.create_default_context()
         session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=True if tls is None else tls, **connector),
+            connector=aiohttp.TCPConnector(
+                ssl=True if tls is None else tls, socket_factory=self._sockets.new, **connector
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=self._headers,
             proxy=self._access.proxy,

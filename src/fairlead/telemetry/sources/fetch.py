@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from fairlead.base.http_connection import HttpConnection
+from fairlead.base.http_connection import HttpConnection, connect
 from fairlead.model.lazy_dataclass import dataclass
 from fairlead.telemetry.sources.api import SourceFault
 
@@ -127,17 +127,13 @@ class _ClosedEarly(SourceFault):
 
 
 async def _connect(address: Address, timeout_s: float) -> "_Connection":
-    loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_s):
-            _, line = await loop.create_connection(
-                _Connection, address.host, address.port, ssl=address.tls
-            )
+            return await connect(_Connection(), address.host, address.port, tls=address.tls)
     except TimeoutError:
         raise SourceFault(f"cannot connect within {timeout_s:g} s") from None
     except OSError as error:
         raise SourceFault(f"cannot connect: {error.strerror or error}") from error
-    return line
 
 
 def _request(address: Address, headers: Mapping[str, str], body: bytes | None) -> bytes:
