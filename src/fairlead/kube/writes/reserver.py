@@ -33,6 +33,8 @@ log = structlog.get_logger(__name__)
 
 #: From the creation of the pod until its GPU is known; an image may have to be pulled.
 WAIT_S = 120.0
+#: A pod that no event has shown for so long is read.
+_UNSEEN_S = 5.0
 _TRIES = 5
 _LONGEST_PAUSE_S = 2.0
 _TIMEOUT_S = 10.0
@@ -54,12 +56,14 @@ class Reserver:
         failed: Callable[[str, str], None],
         *,
         wait_s: float = WAIT_S,
+        unseen_s: float = _UNSEEN_S,
     ) -> None:
         self._client = client
         self._plan = plan
         self._cluster = cluster
         self._failed = failed
         self._wait_s = wait_s
+        self._unseen_s = unseen_s
         self._changed: dict[str, asyncio.Event] = {}
         self._deleting: dict[str, asyncio.Task[None]] = {}
 
@@ -122,7 +126,11 @@ class Reserver:
             async with asyncio.timeout(self._wait_s):
                 while not await self._are_known(node, numbers, seen):
                     changed.clear()
-                    await changed.wait()
+                    try:
+                        async with asyncio.timeout(self._unseen_s):
+                            await changed.wait()
+                    except TimeoutError:
+                        await self._read_unseen(node, numbers, seen)
         except TimeoutError:
             raise StepFailed(
                 f"the reservation pod on {node} has not reported its GPU for {self._wait_s:g} s"
@@ -143,11 +151,26 @@ class Reserver:
             known = known and bool(found.uuid)
         return known
 
+    async def _read_unseen(self, node: str, numbers: tuple[int, ...], seen: set[int]) -> None:
+        """A watch shows a pod that has failed like one that is gone. A pod that fails before its
+        first event is seen is never shown.
+        """
+        for number in numbers:
+            if number not in seen and (why := await self._why_rejected(node, number)):
+                raise StepFailed(why)
+
     async def _why_gone(self, node: str, number: int) -> str:
+        name = reservation_name(node, number)
+        return await self._why_rejected(node, number) or (
+            f"the reservation pod {name} on {node} was deleted"
+        )
+
+    async def _why_rejected(self, node: str, number: int) -> str:
+        """Empty if the pod has not failed. One that has failed is deleted."""
         name = reservation_name(node, number)
         status = await self._status(name)
         if status is None or not status.has_failed:
-            return f"the reservation pod {name} on {node} was deleted"
+            return ""
         await self._delete(name, status.metadata.uid)
         said = status.status
         return f"the kubelet of {node} rejected the reservation pod: {said.reason}: {said.message}"
