@@ -14,6 +14,7 @@ from fairlead.apps.run.finished_members import FinishedMembers
 from fairlead.engine import events
 from fairlead.engine.instructions import FindFinished
 from fairlead.kube.codec import decode_pod
+from fairlead.kube.errors import Unreachable
 from fairlead.kube.failures import Failures
 from fairlead.kube.mirror.wire import Page, read_page
 from fairlead.model.errors import FairleadError
@@ -38,10 +39,15 @@ class World:
         self.found: list[str] = []
         self.failures = Failures()
         self.looked: list[str] = []
+        #: So many lists fail first.
+        self.failing = 0
         self.members = FinishedMembers(None, self._feed, self._decode, self.failures)  # type: ignore[arg-type]
 
     async def pages(self, _: object, path: str, __: Mapping[str, str]) -> AsyncIterator[Page]:
         self.looked.append(path)
+        if self.failing:
+            self.failing -= 1
+            raise Unreachable("no connection")
         yield self.page
 
     def _feed(self, event: events.Event) -> None:
@@ -94,3 +100,16 @@ async def test_large_pods_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPat
             await asyncio.sleep(0)
             most = max(most, len(world.found) - before)
     assert 0 < most <= 2
+
+
+async def test_a_list_that_fails_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(a_pod("a"))
+    world.failing = 3
+    async with looking(world, monkeypatch) as members, asyncio.timeout(60):
+        members.submit(FindFinished("fairlead/team/g", "team"))
+        members.submit(FindFinished("fairlead/other/g", "other"))
+        while len(world.looked) < 5:
+            await asyncio.sleep(0)
+    team, other = (f"/api/v1/namespaces/{namespace}/pods" for namespace in ("team", "other"))
+    assert world.looked == [team, other, team, other, team]
+    assert world.found == ["a"]

@@ -18,11 +18,15 @@ from fairlead.kube.mirror.breath import Breath
 from fairlead.kube.mirror.listing import pages
 from fairlead.kube.mirror.wire import StatusError, undecodable
 from fairlead.kube.nesting import of_any_depth
+from fairlead.kube.writes.pauses import pause_s
 from fairlead.model.pods import Pod
 
 log = structlog.get_logger(__name__)
 
 _SUCCEEDED = {"fieldSelector": "status.phase=Succeeded"}
+_LONGEST_PAUSE_S = 30.0
+#: Of gangs of a namespace whose pods cannot be listed. Beyond that they are asked for once only.
+_MOST_KEYS = 10_000
 
 
 class FinishedMembers:
@@ -48,6 +52,7 @@ class FinishedMembers:
         self._woken.set()
 
     async def run(self) -> None:
+        failed = 0
         while True:
             await self._woken.wait()
             self._woken.clear()
@@ -56,10 +61,22 @@ class FinishedMembers:
                 keys = self._asked.pop(namespace)
                 try:
                     await self._look(namespace, keys)
+                    failed = 0
                 except (ApiError, StatusError) as error:
                     log.warning(
-                        "listing finished pods failed", namespace=namespace, error=str(error)
+                        "listing finished pods failed; retrying",
+                        namespace=namespace,
+                        error=str(error),
                     )
+                    self._ask_again(namespace, keys)
+                    await asyncio.sleep(pause_s(failed, longest_s=_LONGEST_PAUSE_S))
+                    failed += 1
+
+    def _ask_again(self, namespace: str, keys: set[str]) -> None:
+        """After the namespaces that have not been looked through yet."""
+        keys |= self._asked.pop(namespace, set())
+        if len(keys) <= _MOST_KEYS:
+            self._asked[namespace] = keys
 
     async def _look(self, namespace: str, keys: set[str]) -> None:
         path = f"/api/v1/namespaces/{namespace}/pods"
