@@ -33,3 +33,16 @@ async def test_a_list_that_does_not_end_holds_up_the_check_of_no_other_kind(
         ("/slow", "nothing within 0.05 s"),
         ("/lost", "gone"),
     }
+
+
+def test_nodes_with_too_many_pods_are_logged_once() -> None:
+    engine = Mock(cluster=Mock(crowded={"n2": 1, "n1": 1}))
+    check = Verification(engine, lambda: (), Mock(), Mock(), Mock())
+    with capture_logs() as logs:
+        check.report_crowded_nodes()
+        check.report_crowded_nodes()
+        del engine.cluster.crowded["n1"]
+        check.report_crowded_nodes()
+        engine.cluster.crowded["n1"] = 1
+        check.report_crowded_nodes()
+    assert [entry["first"] for entry in logs] == [["n1", "n2"], ["n1"]]

@@ -42,11 +42,13 @@ def test_a_node_with_too_many_pods_is_used_when_enough_are_gone() -> None:
     engine.handle(NodeSeen(a_node("late")), now=1.0)
     see(engine, a_pod("new", uid="new"))
     assert "late" not in engine.cluster.row_of
+    assert [*engine.cluster.crowded] == ["late"]
     assert bound(decide(engine, now=next(at))) == {}
     engine.handle(PodGone(pods[0]), now=next(at))
     assert "late" not in engine.cluster.row_of
     engine.handle(PodGone(pods[1]), now=next(at))
     assert bound(decide(engine, now=next(at))) == {"new": "late"}
+    assert not engine.cluster.crowded
     assert wrong_nodes(engine.cluster, ["late"]) == []
     assert [*misplaced(engine.cluster, {each.uid: each for each in pods[2:]})] == []
 

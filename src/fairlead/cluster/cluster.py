@@ -92,7 +92,7 @@ class Cluster:
         self._on_node: dict[str, set[str]] = {}
         self._on_unknown_nodes = UnknownNodes()
         #: Nodes that have too many pods to be used, and no row.
-        self._crowded: dict[str, Node] = {}
+        self.crowded: dict[str, Node] = {}
         self._free_rows: list[int] = []
         self._distrusted: dict[str, str] = {}  # cause → node
         self._causes: Counter[str] = Counter()  # by node
@@ -400,7 +400,7 @@ class Cluster:
 
     def remove_node(self, name: str) -> None:
         """The node is gone: pods are spread over the others now."""
-        self._crowded.pop(name, None)
+        self.crowded.pop(name, None)
         row = self.row_of.pop(name, None)
         if row is None:
             return
@@ -449,10 +449,10 @@ class Cluster:
         if count and weight <= crowded.MOST_WEIGHT:
             weight = crowded.weight_of_all(self.held_on(node.name))
         if weight > crowded.MOST_WEIGHT:
-            self._crowded[node.name] = node
+            self.crowded[node.name] = node
             return True
         self.work.pods += weight
-        self._crowded.pop(node.name, None)
+        self.crowded.pop(node.name, None)
         return False
 
     def _add_node(self, node: Node) -> None:
@@ -576,8 +576,8 @@ class Cluster:
     def remove(self, uid: str) -> None:
         """Frees what the pod holds, assumed or confirmed; nothing if it holds nothing."""
         held = self._free(uid)
-        if self._crowded and held is not None and held.node in self._crowded:
-            self.put_node(self._crowded[held.node])
+        if self.crowded and held is not None and held.node in self.crowded:
+            self.put_node(self.crowded[held.node])
 
     def _free(self, uid: str) -> Holding | None:
         held = self.detach(uid)
@@ -635,7 +635,7 @@ class Cluster:
         """
         row = self.row_of.get(held.node)
         gpus = self.inventory_of(held.node)
-        if held.node in self._crowded:
+        if held.node in self.crowded:
             self._hold_back_of_crowded(held, now_s)
         if row is None or held.grant is None or gpus is None or not gpus.confirms:
             return
@@ -647,7 +647,7 @@ class Cluster:
 
     def _hold_back_of_crowded(self, held: Holding, now_s: float) -> None:
         """Its node has no row: the GPUs are occupied when it gets one."""
-        gpus = self.columns.gpus_of(self._crowded[held.node])
+        gpus = self.columns.gpus_of(self.crowded[held.node])
         if held.grant is None or gpus is None or not gpus.confirms:
             return
         if {use.uuid for use in held.grant.uses} & {gpu.uuid for gpu in gpus.gpus}:

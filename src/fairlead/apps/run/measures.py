@@ -197,6 +197,12 @@ class Measures:
         )
         gauge("scheduler_cache_size", "Objects in the cache.", ("type",), self._cache_size)
         gauge(
+            "fairlead_nodes_crowded",
+            "Nodes that are not used because they came with too many pods.",
+            (),
+            lambda: {(): float(len(self._engine.cluster.crowded))},
+        )
+        gauge(
             "fairlead_gpus_fragmented",
             "Free GPUs that a typical pod cannot use.",
             ("node",),

@@ -57,12 +57,15 @@ class Verification:
         self.leaves_out: Callable[[Pod], bool] = lambda _: False
         #: Seconds of CPU that the last look at the books took.
         self.booked_s = 0.0
+        #: Nodes that are not used because of their number of pods, as last logged.
+        self._crowded = frozenset[str]()
 
     async def run(self) -> None:
         while True:
             await asyncio.sleep(self._every_s)
             await self.compare()
             await self.look_at_books()
+            self.report_crowded_nodes()
 
     async def compare(self) -> None:
         """Our copies with fresh lists, and binds that were carried out with the copy of the pods.
@@ -144,3 +147,12 @@ class Verification:
         if wrong:
             self._mismatches.labels("ledger").inc(len(wrong))
             log.error("ledger mismatch: nodes recounted", nodes=len(wrong), first=wrong[:_NAMED])
+
+    def report_crowded_nodes(self) -> None:
+        """Once each: such a node is in no refusal and no explanation."""
+        crowded = frozenset(self._engine.cluster.crowded)
+        if new := sorted(crowded - self._crowded):
+            log.warning(
+                "too many pods on nodes; they are not used", nodes=len(new), first=new[:_NAMED]
+            )
+        self._crowded = crowded
