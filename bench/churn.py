@@ -76,7 +76,7 @@ def churn(nodes: int, pods: int, live: int) -> tuple[Story, list[float], list[fl
     began_s, collection = time.monotonic(), GarbageCollection(lambda: True, lambda: False)
     for number in range(nodes):
         story.step(pods * (number + 1) // nodes - pods * number // nodes)
-        collection.look(time.monotonic())
+        collection.look(time.monotonic(), time.process_time())
         if (number + 1) * SAMPLES // nodes > len(sizes):
             sizes.append(resident_mib())
             kept.append(cached_mib())

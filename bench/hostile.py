@@ -68,7 +68,7 @@ class Clock:
         cpu_s = time.process_time() - started
         self.longest.note(cpu_s, self.engine.cluster.work.spent - work, what)
         started = time.process_time()
-        self.collection.look(0.0)
+        self.collection.look(0.0, time.process_time())
         self.longest.note(time.process_time() - started, 0, "collection")
         self.turns += 1
         self.told += [step.message for step in steps if isinstance(step, AnnounceFailure)]

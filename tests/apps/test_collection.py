@@ -2,7 +2,9 @@
 
 import asyncio
 import gc
+import time
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 
@@ -58,11 +60,11 @@ def test_new_objects_are_looked_through_once_and_stay() -> None:
     collecting = GarbageCollection(lambda: True)
     kept, garbage = many_objects(), Cycle()
     del garbage
-    collecting.look(0.0)
+    collecting.look(0.0, 0.0)
     assert Cycle.alive == 0
     assert gc.get_freeze_count() >= len(kept)
     passes = gc.get_stats()[2]["collections"]
-    collecting.look(0.0)  # nothing is new
+    collecting.look(0.0, 1000.0)  # nothing is new
     assert gc.get_stats()[2]["collections"] == passes
 
 
@@ -74,7 +76,7 @@ def test_objects_are_looked_through_between_turns_before_that_comes_in_one() -> 
     kept: list[list[list[int]]] = []
     for _ in range(4 * passes):  # turns
         kept.append([[] for _ in range(new // 2)])
-        GarbageCollection(lambda: True).look(0.0)
+        GarbageCollection(lambda: True).look(0.0, 0.0)
     assert gc.get_stats()[1]["collections"] == before
     assert gc.get_freeze_count() >= passes // 2 * new
 
@@ -86,13 +88,26 @@ def test_objects_that_replace_old_ones_are_looked_through_in_short_passes() -> N
     there = [[number] for number in range(2 * passes * new)]
     gc.collect()
     gc.freeze()
-    collecting, most = GarbageCollection(lambda: True), 0
+    collecting, most, cpu_s = GarbageCollection(lambda: True), 0, time.process_time()
     for number in range(len(there)):
         there[number] = [number]
         if number % 4000 == 0:  # between turns
             most = max(most, sum(len(gc.get_objects(age)) for age in range(3)))
-            collecting.look(0.0)
-    assert most <= passes // 2 * new + 8000
+            cpu_s += 0.05
+            collecting.look(0.0, cpu_s)
+    assert most <= passes // 2 * new + 24_000
+
+
+@pytest.mark.usefixtures("spared")
+def test_objects_are_not_counted_while_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = Mock(return_value=())
+    monkeypatch.setattr(gc, "get_objects", count)
+    collecting, cpu_s = GarbageCollection(lambda: True), time.process_time()
+    for _ in range(100):
+        collecting.look(0.0, cpu_s)
+    assert not count.called
+    collecting.look(0.0, cpu_s + collection._COUNT_S + 0.1)
+    assert count.call_count == 2
 
 
 @pytest.mark.usefixtures("spared")
@@ -104,13 +119,13 @@ def test_all_objects_are_looked_through_when_nothing_is_under_way() -> None:
     garbage.clear()
     later = collecting._all_s + collection._ALL_S + 1.0  # sums of seconds are rounded
     for _ in range(2 * collection._QUIET_LOOKS):
-        collecting.look(later)
+        collecting.look(later, 0.0)
     assert Cycle.alive == 1
     quiet = True
     for _ in range(collection._QUIET_LOOKS - 1):
-        collecting.look(later)
+        collecting.look(later, 0.0)
     assert Cycle.alive == 1
-    collecting.look(later)
+    collecting.look(later, 0.0)
     assert Cycle.alive == 0
 
 

@@ -23,6 +23,8 @@ _NEVER = 1 << 30
 
 #: How often it is looked at whether there is enough to look through.
 _LOOK_S = 0.25
+#: Of CPU time, without which there are not many new objects: to count them takes milliseconds.
+_COUNT_S = 0.25
 #: How often all objects are looked through, if there is a moment at which nothing is under way, and
 #: how many looks in a row must have found that.
 _ALL_S = 6 * 3600.0
@@ -46,6 +48,7 @@ class GarbageCollection:
         self._is_quiet = is_quiet
         self._quiet_looks = 0
         self._all_s = time.monotonic()
+        self._counted_cpu_s = time.process_time()
 
     async def during(self, work: Coroutine[Any, Any, None]) -> None:
         """Collects while the work is done."""
@@ -61,10 +64,10 @@ class GarbageCollection:
         gc.freeze()
         while True:
             await asyncio.sleep(_LOOK_S)
-            self.look(time.monotonic())
+            self.look(time.monotonic(), time.process_time())
 
-    def look(self, now: float) -> None:
-        """Call it between turns."""
+    def look(self, now: float, cpu_s: float) -> None:
+        """Call it between turns. `cpu_s`: what the process has used."""
         self._quiet_looks = self._quiet_looks + 1 if self._is_quiet() else 0
         if now - self._all_s >= _ALL_S and self._quiet_looks >= _QUIET_LOOKS:
             self._all_s = now
@@ -72,18 +75,25 @@ class GarbageCollection:
             started_s = time.monotonic()
             _collect()
             log.debug("looked for garbage", seconds=round(time.monotonic() - started_s, 3))
-        elif _have_many_come():
+        elif self._have_many_come(cpu_s):
             _collect()
 
+    def _have_many_come(self, cpu_s: float) -> bool:
+        """Half as many as are looked through in the middle of a turn, or that has happened.
 
-def _have_many_come() -> bool:
-    """Half as many as are looked through in the middle of a turn, or that has happened.
-
-    Python's own count is of objects that came less those that went. It stays at zero while old
-    objects are replaced by new ones, as when drivers publish all slices again.
-    """
-    older = gc.get_count()[2]
-    return older > 0 or sum(len(gc.get_objects(age)) for age in (0, 1)) >= _PASSES // 2 * _NEW
+        Python's own count is of objects that came less those that went. It stays at zero while old
+        objects are replaced by new ones, as when drivers publish all slices again. So they are
+        counted themselves, now and then.
+        """
+        most = _PASSES // 2 * _NEW
+        youngest, passes, older = gc.get_count()
+        if older > 0 or youngest + passes * _NEW >= most:
+            self._counted_cpu_s = cpu_s
+            return True
+        if cpu_s - self._counted_cpu_s < _COUNT_S:
+            return False
+        self._counted_cpu_s = cpu_s
+        return sum(len(gc.get_objects(age)) for age in (0, 1)) >= most
 
 
 def _collect() -> None:
