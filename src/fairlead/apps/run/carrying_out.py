@@ -159,12 +159,13 @@ class CarryingOut:
 
     def _bound(self, done: instructions.AnnounceScheduled) -> dict[str, Any]:
         """What the log says of a bind: where, on which GPUs, and how long it all took."""
-        waited_ms = round(1000 * (time.monotonic() - done.first_queued_s), 1)
-        told = {"pod": done.pod.key, "node": done.node}
+        told: dict[str, Any] = {"pod": done.pod.key, "node": done.node}
         held = self._engine.cluster.holdings.get(done.pod.uid)
-        uses = held.grant.uses if held and held.grant else ()
-        gpus = {"gpus": [use.uuid for use in uses if use.uuid] or len(uses)} if uses else {}
-        return {**told, **gpus, "ms": waited_ms, "attempts": done.attempts}
+        if held and held.grant and (uses := held.grant.uses):
+            told["gpus"] = [use.uuid for use in uses if use.uuid] or len(uses)
+        told["ms"] = round(1000 * (time.monotonic() - done.first_queued_s), 1)
+        told["attempts"] = done.attempts
+        return told
 
     def _announce_failure(self, failure: instructions.AnnounceFailure) -> None:
         self._writers.recorder.failed(failure)

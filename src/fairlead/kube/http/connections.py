@@ -24,6 +24,9 @@ _KEEP_ALIVE_S = 60.0
 _CONNECT_S = 10.0
 #: What may be sent beside a body: headers, and the frames of chunks.
 _BESIDE = 2**20
+_RETRY_AFTER, _CONTENT_ENCODING = b"retry-after", b"content-encoding"
+#: Most headers, of which each reply has half a dozen, are told from these two by their length.
+_LENGTHS = frozenset((len(_RETRY_AFTER), len(_CONTENT_ENCODING)))
 CLOSED = "the client is closed; make a new one"
 
 
@@ -99,10 +102,12 @@ class Connection(HttpConnection[Reply]):
     # -- called by the parser ----------------------------------------------------------------
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if len(name) not in _LENGTHS:
+            return
         name = name.lower()
-        if name == b"retry-after":
+        if name == _RETRY_AFTER:
             self._retry_after = value.decode("latin-1")
-        elif name == b"content-encoding" and value != b"identity":
+        elif name == _CONTENT_ENCODING and value != b"identity":
             self.abort("the reply is compressed, which was not requested")
 
     def on_body(self, body: bytes) -> None:
