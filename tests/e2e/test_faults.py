@@ -118,7 +118,7 @@ def test_a_pod_that_is_denied_every_bind_starves_nobody(new_control_plane) -> No
 
 @contextlib.asynccontextmanager
 async def scheduling(
-    control_plane, on_event=lambda _: None, max_connections=128, **options
+    control_plane, on_event=lambda _: None, max_connections=128, profile=None, **options
 ) -> AsyncIterator[tuple[FaultProxy, Scheduler]]:
     """A scheduler in this process that reaches the real API server through a fault proxy."""
     access = load_access(str(control_plane.kubeconfig_for()))
@@ -126,7 +126,7 @@ async def scheduling(
         client = Client(proxy.access, max_connections=max_connections)
         scheduler = Scheduler(
             client,
-            {SCHEDULER: built_in(SCHEDULER)},
+            {SCHEDULER: profile or built_in(SCHEDULER)},
             SchedulerOptions(**options),
             metrics=Metrics(),
             on_event=on_event,

@@ -1,9 +1,11 @@
-"""Mutated topologies, node requests, owners of pods and queues that a real API server accepts.
+"""Mutated objects of optional kinds that a real API server accepts: topologies, node requests,
+owners of pods, queues, reservations, counted resources, ComputeDomains and data.
 
 The definitions accept nearly everything, so what is written is what is read.
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -12,13 +14,19 @@ from typing import Any
 import pytest
 
 import gang_crds
+from fairlead.kube.advance import ADVANCE
+from fairlead.kube.claims.kinds import COMPUTE_DOMAINS
+from fairlead.kube.counted import COUNTED_KIND
+from fairlead.kube.counted_words import COUNTED
+from fairlead.kube.data_objects import DATASET, NAMESPACE_CACHE
 from fairlead.kube.gangs.api import GangKind
 from fairlead.kube.gangs.topology_objects import KINDS as TOPOLOGY_KINDS
 from fairlead.kube.kueue_workloads import WORKLOADS
 from fairlead.kube.object_kinds import ObjectKind
-from fairlead.kube.owner_kinds import OWNER_KINDS
+from fairlead.kube.owner_kinds import OWNER_KINDS, VOLCANO_JOB
 from fairlead.kube.provisioning import REQUESTS
 from fairlead.kube.queues.registry import DIALECTS as QUEUES
+from fairlead.model.data_sets import DATA
 from fairlead.model.node_requests import RequestTerms
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods
@@ -27,8 +35,13 @@ from fuzz.mutations import mutated
 from fuzz.objects import Json
 from fuzz.owners import WORKLOAD, owner
 from fuzz.searching import cases, no_timeout
+from fuzz.test_fuzz_counted import OBJECT as COUNTED_OBJECT
+from fuzz.test_fuzz_data import BY_DATA
+from fuzz.test_fuzz_data import OBJECTS as DATA_OBJECTS
+from fuzz.test_fuzz_domains import DOMAIN
 from fuzz.test_fuzz_node_requests import REQUEST
 from fuzz.test_fuzz_queues import OBJECTS as QUEUE_OBJECTS
+from fuzz.test_fuzz_reservations import OBJECTS as RESERVATIONS
 from fuzz.topologies import TOPOLOGIES
 from test_faults import scheduling, until
 
@@ -36,7 +49,15 @@ pytestmark = pytest.mark.server
 
 BATCHES, STEPS = 5, 60
 _MERGE = "application/merge-patch+json"
-_OWNERS = ("RayJob", "PyTorchJob")
+#: The API server has Jobs itself, which the tests of deadlines create.
+_OWNERS = tuple(kind for kind in OWNER_KINDS if kind != "Job")
+#: It is active, and holds GPUs.
+RESERVATION: Json = {
+    **RESERVATIONS[0],
+    "spec": RESERVATIONS[0]["spec"] | {"start": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())},
+}
+_OF_NAMESPACES = (DATASET, NAMESPACE_CACHE)
+_ANNOTATIONS = {COUNTED: ("a=1", "b=2,c=1", "a=999999999999999"), DATA: ("dataset/a", "model/b")}
 
 
 def _as_defined(kind: ObjectKind) -> GangKind:
@@ -52,8 +73,13 @@ KINDS: dict[GangKind, tuple[Json, bool]] = {
     **{_as_defined(OWNER_KINDS[name]): (owner(name), True) for name in _OWNERS},
     **{_as_defined(each.kind): (QUEUE_OBJECTS[each.name], each.name == "elasticquota")
        for each in QUEUES if each.kind and each.name in ("kai", "volcano", "elasticquota")},
+    **{_as_defined(kind): (obj, kind in _OF_NAMESPACES) for kind, obj in DATA_OBJECTS.items()},
+    _as_defined(VOLCANO_JOB): (owner("Job"), True),
     _as_defined(WORKLOADS): (WORKLOAD, True),
     _as_defined(REQUESTS): (REQUEST, True),
+    ADVANCE: (RESERVATION, False),
+    COUNTED_KIND: (COUNTED_OBJECT, False),
+    _as_defined(COMPUTE_DOMAINS): (DOMAIN, True),
 }  # fmt: skip
 
 
@@ -67,7 +93,7 @@ def definitions(control_plane: ControlPlane) -> Iterator[None]:
 
 
 def _controller(kind: str, name: str) -> Json:
-    return {"apiVersion": "ray.io/v1", "kind": kind, "name": name, "uid": "o", "controller": True}
+    return {"apiVersion": "any/v1", "kind": kind, "name": name, "uid": "o", "controller": True}
 
 
 class Sent:
@@ -75,14 +101,14 @@ class Sent:
 
     def __init__(self, plane: ControlPlane, pods: Pods, seed: int) -> None:
         self.plane, self.pods, self.rng = plane, pods, Random(seed)
-        self._prefix = f"b{seed}"
+        self._seed, self._prefix = seed, f"b{seed}"
         self.accepted: Counter[str] = Counter()
 
     def step(self, number: int) -> None:
-        if self.rng.random() < 0.4:
+        if self.rng.random() < 0.3:
             self._pod(number)
-        else:
-            self._object(self.rng.choice(list(KINDS)))
+        else:  # one kind after the other, so that none is left out
+            self._object(list(KINDS)[(self._seed + number) % len(KINDS)])
 
     def _object(self, kind: GangKind) -> None:
         """Created, or changed if it is there."""
@@ -97,6 +123,9 @@ class Sent:
             patch = {key: body.get(key) for key in ("spec", "status")}
             path = f"{folder}/{name}"
             status, _ = self.plane.api("PATCH", path, patch, content_type=_MERGE)
+        if kind.has_status_subresource:
+            patch, path = {"status": body.get("status")}, f"{folder}/{name}/status"
+            self.plane.api("PATCH", path, patch, content_type=_MERGE)
         self.accepted[kind.full_name] += status in (200, 201)
 
     def _drawn(self, kind: GangKind) -> Json:
@@ -109,6 +138,9 @@ class Sent:
         body["metadata"]["name"] = f"{self._prefix}-{number}"
         of = _controller(self.rng.choice(_OWNERS), self.rng.choice("abc"))
         body["metadata"]["ownerReferences"] = [of]
+        said = body["metadata"].setdefault("annotations", {})
+        if isinstance(said, dict):
+            said |= {key: self.rng.choice(values) for key, values in _ANNOTATIONS.items()}
         self.accepted["pod"] += self.plane.api("POST", self.pods.path, body)[0] == 201
 
     def ask_plainly(self, name: str) -> None:
@@ -140,6 +172,7 @@ async def try_batch(plane: ControlPlane, scheduler: Any, pods: Pods, seed: int) 
     for number in range(STEPS):
         await asyncio.to_thread(sent.step, number)
     await asyncio.to_thread(sent.clean_up)
+    await until(lambda: not scheduler.engine.plans.advance)  # it may evict the plain pod
     plain = f"plain-{seed}"
     await asyncio.to_thread(sent.ask_plainly, plain)
     await until(lambda: pods.node(plain) and _knows_owner(scheduler, pods.namespace))
@@ -154,10 +187,13 @@ async def test_what_the_server_accepts_of_other_kinds_ends_nothing(
 ) -> None:
     create_nodes(2, allocatable={"nvidia.com/gpu": "8"})
     pods, accepted, batches = Pods(control_plane, namespace), Counter[str](), 0
-    async with scheduling(control_plane, node_requests=RequestTerms()) as (_, scheduler):
+    async with scheduling(control_plane, node_requests=RequestTerms(), profile=BY_DATA) as (
+        _,
+        scheduler,
+    ):
         for seed in cases(BATCHES):
             accepted += await try_batch(control_plane, scheduler, pods, seed)
             batches += 1
-    assert {kind.full_name for kind in KINDS} <= accepted.keys(), accepted
+    assert not [kind.full_name for kind in KINDS if not accepted[kind.full_name]], accepted
     assert accepted.total() >= batches * STEPS / 2, accepted
     print(accepted)

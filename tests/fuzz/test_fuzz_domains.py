@@ -18,7 +18,7 @@ from fuzz.searching import batches
 from fuzz.target import Target
 
 CASES, STEPS = 20, 30
-_DOMAIN: Json = {
+DOMAIN: Json = {
     "spec": {"numNodes": 2, "channel": {"resourceClaimTemplate": {"name": "t"}}},
     "status": {"status": "NotReady", "nodes": [{"name": "sane-0", "cliqueID": "a.1"}]},
 }
@@ -41,7 +41,7 @@ def _named(rng: Random, obj: Json) -> bytes:
 
 def _show(target: Target, rng: Random) -> None:
     if rng.random() < 0.5:
-        domain = decode_compute_domain(_named(rng, _DOMAIN))
+        domain = decode_compute_domain(_named(rng, DOMAIN))
         gone = rng.random() < 0.2
         target.feed(events.ClaimObjectGone(domain) if gone else events.ClaimObjectSeen(domain))
     else:
