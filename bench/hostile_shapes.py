@@ -216,6 +216,18 @@ def many_label_keys(size: Size) -> Iterator[Made]:
     yield seen(a_pod("h", gpus=8, priority=10, **_affinity("podAntiAffinity", terms)))
 
 
+def many_node_labels(size: Size) -> Iterator[Made]:
+    """Nodes have as many labels as discovery of features gives them, and a pod asks about all."""
+    keys = [f"feature.example.com/f-{number}" for number in range(size.rules - 2)]
+    for number in range(size.nodes):
+        features = dict.fromkeys(keys, f"v{number % 7}")
+        yield node_seen(a_node(size, number, labels=features))
+    lines = [{"key": key, "operator": "Exists"} for key in keys]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": lines}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    yield seen(a_pod("h", gpus=8, priority=10, affinity=affinity))
+
+
 # -- making room -----------------------------------------------------------------------------
 
 
@@ -450,6 +462,7 @@ SHAPES: dict[str, Shape] = {
     "many resources": many_resources,
     "many containers": many_containers,
     "many label keys": many_label_keys,
+    "many node labels": many_node_labels,
     "preemption": preemption,
     "preemption, many budgets": budgets,
     "preemption, large budgets": partial(budgets, large=True),

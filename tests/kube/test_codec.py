@@ -483,3 +483,13 @@ def test_what_a_node_has_and_can_do() -> None:
     assert found.images == (Image(("x@sha256:0", "x:1"), 5), Image((), 7))
     assert found.features == ("F",)
     assert decode_node(raw).images[0] is found.images[0], "equal images are kept once"
+
+
+def test_nodes_share_the_text_of_their_labels() -> None:
+    first, second = (
+        decode_node(json.dumps({"metadata": {"name": name, "labels": {"a/b": "yes"}}}).encode())
+        for name in ("n1", "n2")
+    )
+    assert [*map(id, (*first.labels, *first.labels.values()))] == [
+        *map(id, (*second.labels, *second.labels.values()))
+    ]

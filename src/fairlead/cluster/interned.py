@@ -1,8 +1,9 @@
 """Small numbers for values, counted by use: the number of a value that is gone is used again."""
 
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Generic, TypeVar
+
+import numpy as np
 
 T = TypeVar("T", bound=Hashable)
 
@@ -48,11 +49,13 @@ class Interned(Generic[T]):
     def fill(self, values: Sequence[T]) -> list[int]:
         """The first users, all at once; the number of each value."""
         assert not self._values, "others were there before"
-        counts = Counter(values)
-        self._values, self._uses = list(counts), list(counts.values())
-        self._code_of = dict(zip(counts, range(len(counts)), strict=True))
+        different = dict.fromkeys(values)
+        self._values = list(different)
+        self._code_of = dict(zip(different, range(len(different)), strict=True))
+        codes = list(map(self._code_of.__getitem__, values))
+        self._uses = np.bincount(codes).tolist() if codes else []
         self.version += 1
-        return list(map(self._code_of.__getitem__, values))
+        return codes
 
     def drop(self, code: int) -> None:
         """One user less."""

@@ -1,6 +1,8 @@
 """One label key as a column of small integers, so that a selector is an array comparison."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
+from typing import cast
 
 import numpy as np
 
@@ -90,13 +92,23 @@ def _number(value: str | None) -> float:
 def labelled(
     keys: Iterable[str], labels: Iterable[Mapping[str, str] | None]
 ) -> dict[str, tuple[list[int], list[str]]]:
-    """By key, the places of objects that have it, and their values. Few have most keys."""
+    """By key, the places of objects that have it, and their values."""
     found: dict[str, tuple[list[int], list[str]]] = {key: ([], []) for key in sorted(keys)}
+    many: list[int] = []
+    rows: list[list[str | None]] = []
     for place, each in enumerate(labels):
         if not each:
+            continue
+        if len(each) >= len(found):  # such as a node: it may have all of them
+            many.append(place)
+            rows.append(list(map(each.get, found)))
             continue
         for key in found.keys() & each.keys():
             places, values = found[key]
             places.append(place)
             values.append(each[key])
+    for key, column in zip(found, zip(*rows, strict=True), strict=False):
+        has = [value is not None for value in column]
+        found[key][0].extend(compress(many, has))
+        found[key][1].extend(compress(cast(tuple[str, ...], column), has))
     return found

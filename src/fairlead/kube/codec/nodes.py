@@ -1,6 +1,7 @@
 """A node from its JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from sys import intern
 
 import msgspec
 from msgspec import Raw
@@ -65,7 +66,7 @@ def decode_node(raw: bytes | Raw) -> Node:
         uid=meta.uid,
         version=meta.resource_version,
         allocatable=allocatable,
-        labels=meta.labels or {},
+        labels=_shared(meta.labels or {}),
         annotations=meta.annotations or {},
         taints=tuple(Taint(t.key, t.value, t.effect) for t in spec.taints or ()),
         unschedulable=spec.unschedulable,
@@ -77,6 +78,11 @@ def decode_node(raw: bytes | Raw) -> Node:
         reservable=dialects.reservable(_offering(wire, allocatable), gpus),
         address=_internal_address(wire.status.addresses or ()),
     )
+
+
+def _shared(labels: Mapping[str, str]) -> dict[str, str]:
+    """Discovery of features gives all nodes a hundred equal labels: their text is kept once."""
+    return {intern(key): intern(value) for key, value in labels.items()}
 
 
 def _internal_address(addresses: Sequence[_Address]) -> str:
