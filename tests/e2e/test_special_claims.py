@@ -14,7 +14,7 @@ from fairlead.claims.extended import extended_requests
 from fairlead.cluster.device_claims import ClaimWrite
 from fairlead.cluster.extended_classes import in_flight_uid
 from fairlead.engine.events import Prepared, PrepareFailed
-from fairlead.engine.instructions import Prepare
+from fairlead.engine.instructions import AnnounceNotice, Prepare
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.claims.claims import decode_claim
 from fairlead.kube.codec import decode_pod
@@ -31,11 +31,13 @@ from fairlead.plugins.claim_step import ClaimStep
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods
 from faultproxy import FaultProxy
+from scene import wait_for
 
 pytestmark = pytest.mark.server
 
 CLASS, NODE = "gpus", "n1"
 REQUEST = "container-0-request-0"
+_FOR_EVER_S = 100_000.0
 
 
 @pytest.fixture
@@ -66,12 +68,17 @@ class Bench:
         self._dra = dra
         self.outcomes: asyncio.Queue[PrepareOutcome] = asyncio.Queue()
         self.seen: list[ResourceClaim] = []
-        special = SpecialClaims(client, self._latest)
-        readiness = DeviceReadiness(self._latest, lambda _: None)
+        self.announced: list[AnnounceNotice] = []
+        #: Otherwise the watch has not shown claims, or has shown that they are gone.
+        self.shows = True
+        special = SpecialClaims(client, self._latest, wait_s=_FOR_EVER_S)
+        readiness = DeviceReadiness(self._latest, self.announced.append, wait_s=_FOR_EVER_S)
         self.writer = ClaimWriter(client, self.seen.append, lambda: 0.0, readiness, special)
         self.preparer = Preparer(self.outcomes.put_nowait, {ClaimStep: self.writer})
 
     def _latest(self, key: str) -> ResourceClaim | None:
+        if not self.shows:
+            return None
         name = key.partition("/")[2]
         status, found = self._dra.plane.api("GET", f"{self._dra.claims}/{name}")
         return decode_claim(json.dumps(found).encode()) if status == 200 else None
@@ -91,13 +98,13 @@ async def a_bench(proxy: FaultProxy, dra: DraObjects) -> AsyncIterator[Bench]:
     await client.close()
 
 
-def work(pod: Pod) -> Prepare:
+def work(pod: Pod, **device: Any) -> Prepare:
     requests, mappings = extended_requests(pod.request.extended, ((GPU, CLASS),))
     claim = ResourceClaim(
         pod.namespace, UNNAMED, in_flight_uid(pod.uid),
         requests=requests, owner=pod.uid, for_extended_resources=True,
     )  # fmt: skip
-    allocation = Allocation((AllocatedDevice(REQUEST, DRIVER, NODE, "gpu-0"),))
+    allocation = Allocation((AllocatedDevice(REQUEST, DRIVER, NODE, "gpu-0", **device),))
     return Prepare(pod, NODE, (ClaimStep((ClaimWrite(claim, allocation, mappings),)),))
 
 
@@ -185,5 +192,34 @@ async def test_a_pod_that_goes_meanwhile_leaves_no_claim(
             await arrived.wait()
         bench.preparer.abandon(pod.uid)
         held.set()
+        assert isinstance(await bench.outcome(), PrepareFailed)
+    assert dra.all_claims() == []
+
+
+async def test_a_pod_that_goes_before_a_watch_has_shown_its_claim_leaves_nothing(
+    dra: DraObjects, pods: Pods, pod: Pod, proxy: FaultProxy
+) -> None:
+    """Its claim may be gone as well by then, and is never shown."""
+    async with a_bench(proxy, dra) as bench:
+        bench.shows = False
+        bench.preparer.submit(work(pod))
+        await wait_for(lambda: status_of(pods))
+        bench.preparer.abandon(pod.uid)
+        assert isinstance(await bench.outcome(), PrepareFailed)
+    assert dra.all_claims() == []
+
+
+async def test_a_pod_that_goes_after_the_claim_that_it_waits_for_leaves_nothing(
+    dra: DraObjects, pod: Pod, proxy: FaultProxy
+) -> None:
+    async with a_bench(proxy, dra) as bench:
+        conditions = {"binding_conditions": ("Ready",), "binding_failure_conditions": ("Broken",)}
+        bench.preparer.submit(work(pod, **conditions))
+        await wait_for(lambda: bench.announced)
+        bench.shows = False
+        bench.writer.look(bench.seen[-1].key)
+        await asyncio.sleep(0)
+        assert bench.outcomes.empty(), "the pod is there"
+        bench.preparer.abandon(pod.uid)
         assert isinstance(await bench.outcome(), PrepareFailed)
     assert dra.all_claims() == []

@@ -74,7 +74,7 @@ class ClaimWriter:
         self._special = special
 
     def look(self, key: str) -> None:
-        """A watch has shown the claim."""
+        """The claim with this key, or the pod with this uid, has changed or is gone."""
         self._readiness.look(key)
         self._special.look(key)
 
@@ -95,10 +95,10 @@ class ClaimWriter:
         except asyncio.CancelledError:
             if not self._is_stopping:
                 self._abandoned.add(pod.uid)
-                for write in step.writes:
-                    self._readiness.look(write.claim.key)
+                self.look(pod.uid)
                 await asyncio.wait((work,))
                 await self.take_back(pod.uid)
+                _raise_unexpected(work)
             raise
         finally:
             self._abandoned.discard(pod.uid)
@@ -228,6 +228,13 @@ class ClaimWriter:
             desk.users -= 1
             if not desk.users:
                 del self._desks[claim.key]
+
+
+def _raise_unexpected(work: asyncio.Task[None]) -> None:
+    """That work for a pod that is gone has failed is expected, a defect is not."""
+    error = None if work.cancelled() else work.exception()
+    if error is not None and not isinstance(error, StepFailed):
+        raise error
 
 
 def _age(claim: ResourceClaim) -> int:

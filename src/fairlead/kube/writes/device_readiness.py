@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fairlead.engine.instructions import AnnounceNotice
 from fairlead.kube.writes.preparer import StepFailed
+from fairlead.kube.writes.waits import Waits
 from fairlead.model.claims import AllocatedDevice, DeviceCondition, ResourceClaim
 from fairlead.model.pods import Pod
 
@@ -29,13 +30,11 @@ class DeviceReadiness:
         self._latest = latest
         self._announce = announce
         self._wait_s = wait_s
-        #: Of those who wait, by the key of a claim.
-        self._changed: dict[str, set[asyncio.Event]] = {}
+        self._waits = Waits()
 
     def look(self, key: str) -> None:
-        """The claim has changed, or a pod of it is gone: those who wait for it look again."""
-        for changed in self._changed.get(key, ()):
-            changed.set()
+        """The claim with this key, or the pod with this uid, has changed or is gone."""
+        self._waits.look(key)
 
     async def wait(
         self, pod: Pod, node: str, claims: Sequence[ResourceClaim], check: Callable[[], None]
@@ -46,20 +45,8 @@ class DeviceReadiness:
             return
         text = f"waiting for binding conditions for device on node {node}"
         self._announce(AnnounceNotice(pod, PENDING, text))
-        changed = asyncio.Event()
-        for claim in waited:
-            self._changed.setdefault(claim.key, set()).add(changed)
-        try:
+        with self._waits.on((pod.uid, *(claim.key for claim in waited))) as changed:
             await self._until_ready(waited, changed, check)
-        finally:
-            for claim in waited:
-                self._forget(claim.key, changed)
-
-    def _forget(self, key: str, changed: asyncio.Event) -> None:
-        waiting = self._changed.get(key, set())
-        waiting.discard(changed)
-        if not waiting:
-            self._changed.pop(key, None)
 
     async def _until_ready(
         self, pending: list[ResourceClaim], changed: asyncio.Event, check: Callable[[], None]

@@ -24,6 +24,7 @@ from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
 from fairlead.kube.writes.claim_settlement import ClaimSettlement
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.kube.writes.preparer import StepFailed
+from fairlead.kube.writes.waits import Waits
 from fairlead.model.claims import ResourceClaim
 from fairlead.model.pods import Pod
 
@@ -48,13 +49,11 @@ class SpecialClaims:
         self._client = client
         self._latest = latest
         self._wait_s = wait_s
-        #: Of those who wait, by the key of a claim.
-        self._changed: dict[str, asyncio.Event] = {}
+        self._waits = Waits()
 
     def look(self, key: str) -> None:
-        """A watch has shown the claim, or that it is gone."""
-        if changed := self._changed.get(key):
-            changed.set()
+        """The claim with this key, or the pod with this uid, has changed or is gone."""
+        self._waits.look(key)
 
     async def make(self, pod: Pod, write: ClaimWrite) -> ResourceClaim:
         """The claim, which has no devices yet. Raises StepFailed."""
@@ -125,17 +124,15 @@ class SpecialClaims:
     async def _wait(
         self, claim: ResourceClaim, is_done: Callable[[], bool], check: Callable[[], None]
     ) -> bool:
-        changed = self._changed[claim.key] = asyncio.Event()
-        try:
-            async with asyncio.timeout(self._wait_s):
-                while not is_done():
-                    check()
-                    changed.clear()
-                    await changed.wait()
-        except TimeoutError:
-            return False
-        finally:
-            self._changed.pop(claim.key, None)
+        with self._waits.on((claim.key, claim.owner)) as changed:
+            try:
+                async with asyncio.timeout(self._wait_s):
+                    while not is_done():
+                        check()
+                        changed.clear()
+                        await changed.wait()
+            except TimeoutError:
+                return False
         return True
 
     async def _try(
