@@ -49,6 +49,12 @@ def test_lock_files_name_no_registry() -> None:
         assert not re.search(r"https?://|--index-url", text)
 
 
+def test_no_page_has_marks_of_a_merge() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    marks = re.compile(r"^(<<<<<<<|>>>>>>>) ", re.MULTILINE)
+    assert [str(page.relative_to(ROOT)) for page in pages if marks.search(page.read_text())] == []
+
+
 def test_methods_of_dataclasses_are_made_when_they_are_needed() -> None:
     """Those of the standard library are compiled at each start."""
     direct = re.compile(
