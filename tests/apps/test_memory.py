@@ -46,7 +46,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 #: By "Class.attribute": what is kept beyond the objects that are there, and so is bounded.
 BOUNDED = {
-    "ChangeLog._entries", "Cluster._free_rows", "Demand._counts",
+    "ChangeLog._rows", "ChangeLog._aspects", "Cluster._free_rows", "Demand._counts",
     # columns that pods ask for
     "Columns._free_places", "Columns._labels", "Columns._vectors", "Columns._indexed_amounts",
     "Columns.allocatable", "Columns.requested", "Columns.resource_index", "Columns.missed",

@@ -10,7 +10,7 @@ from fairlead.model.queues import GPUS, QueueSpec, UnitOrder
 from stores import stores
 
 #: What is kept beyond the objects that are there; it has a bound, as test_memory.py shows.
-BOUNDED = {"ChangeLog._entries"}
+BOUNDED = {"ChangeLog._rows", "ChangeLog._aspects"}
 ORDERS = list(UnitOrder)
 LIVE = 4
 

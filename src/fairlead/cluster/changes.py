@@ -25,32 +25,39 @@ class ChangeLog:
     def __init__(self) -> None:
         #: The position of the first change that is kept.
         self._first: Mark = 0
-        self._entries: list[tuple[int, Bits]] = []
+        self._rows: list[int] = []
+        #: What changed of each of these rows.
+        self._aspects: list[Bits] = []
 
     @property
     def mark(self) -> Mark:
-        return self._first + len(self._entries)
+        return self._first + len(self._rows)
 
     def add(self, row: int, aspects: Aspect) -> None:
-        self._entries.append((row, int(aspects)))
-        if len(self._entries) > 2 * KEPT:
-            del self._entries[:KEPT]
+        self._rows.append(row)
+        self._aspects.append(int(aspects))
+        if len(self._rows) > 2 * KEPT:
+            del self._rows[:KEPT], self._aspects[:KEPT]
             self._first += KEPT
 
     def start_over(self) -> None:
         """Forget the past: every reader must look at everything again."""
         self._first = self.mark + 1
-        self._entries.clear()
+        self._rows.clear()
+        self._aspects.clear()
 
     def since(self, mark: Mark) -> dict[int, Bits] | None:
         """Aspects changed by row, or by `ANYWHERE`; None when everything may have changed."""
         start = mark - self._first
         if start < 0:
             return None
-        if start == len(self._entries) - 1:  # the common case: one placement ago
-            row, aspects = self._entries[start]
-            return {row: aspects}
+        if start == len(self._rows) - 1:  # the common case: one placement ago
+            return {self._rows[start]: self._aspects[start]}
+        rows, aspects = self._rows[start:], self._aspects[start:]
+        kinds = set(aspects)
+        if len(kinds) == 1:  # pods came and went, and no more
+            return dict.fromkeys(rows, kinds.pop())
         changed: dict[int, Bits] = {}
-        for row, aspects in self._entries[start:]:
-            changed[row] = changed.get(row, aspects) | aspects
+        for row, bits in zip(rows, aspects, strict=True):
+            changed[row] = changed.get(row, bits) | bits
         return changed
