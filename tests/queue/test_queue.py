@@ -180,7 +180,7 @@ def test_pods_that_come_and_go_leave_nothing_behind_where_none_is_taken_out() ->
         queue.put(a_pod(uid=f"u{number}"), now=float(number))
         queue.remove(f"u{number}")
     queue.put(a_pod(uid="last"), now=1e6)
-    assert len(queue._active._heap) <= 1025
+    assert len(queue._active.places) <= 1025
     entry = queue.pop(now=1e6)
     assert entry is not None
     assert entry.unit.pod.uid == "last"

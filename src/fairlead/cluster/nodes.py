@@ -47,7 +47,7 @@ class Nodes:
         return self._size
 
     @property
-    def _row(self) -> int:
+    def row(self) -> int:
         """Of a single node."""
         return self._pick.start if isinstance(self._pick, slice) else int(self._pick[0])
 
@@ -159,7 +159,7 @@ class Nodes:
 
     def amounts_here(self, resource: str) -> tuple[int, int]:
         """What a single node's pods take, and what it offers, as plain numbers."""
-        columns, row = self._columns, self._row
+        columns, row = self._columns, self.row
         index = columns.resource_index.get(resource)
         if index is None:
             return int(self.requested(resource)[0]), int(self.allocatable(resource)[0])
@@ -172,11 +172,11 @@ class Nodes:
             return self._find_room(amounts)
         offered, taken, pick = self._columns.allocatable, self._columns.requested, self._pick
         if self._size == 1:  # plain numbers: after each placement one node is asked about again
-            row = self._row
-            free = (
-                offered.item(at, row) - taken.item(at, row) >= need for at, need in indexed_amounts
-            )
-            return np.array([all(free)])
+            row = self.row
+            for at, need in indexed_amounts:
+                if offered.item(at, row) - taken.item(at, row) < need:
+                    return np.array([False])
+            return np.array([True])
         enough = self.all()
         for at, need in indexed_amounts:
             enough &= offered[at, pick] - taken[at, pick] >= need
@@ -188,7 +188,7 @@ class Nodes:
 
     def scored_here(self, which: int) -> int:
         """The same of a single node, as a plain number."""
-        scored: int = self._columns.scored.item(which, self._row)
+        scored: int = self._columns.scored.item(which, self.row)
         return scored
 
     # -- what kind of node -------------------------------------------------------------------
@@ -312,7 +312,7 @@ class Nodes:
     def port_taken(self, wanted: HostPort) -> NodeMask:
         holders = self._columns.ports.get((wanted.protocol, wanted.port), {})
         if self._size == 1:
-            return np.array([any(map(wanted.conflicts, holders.get(self._row, ())))])
+            return np.array([any(map(wanted.conflicts, holders.get(self.row, ())))])
         taken = np.zeros(self._columns.size, dtype=np.bool_)
         if wanted.ip == ANY_ADDRESS:
             taken[list(holders)] = True
@@ -327,9 +327,9 @@ class Nodes:
     def over_volume_limit(self, volumes: PodVolumes) -> NodeMask:
         """True where the volumes would be more than a CSI driver's limit."""
         attached = self.storage.attached
-        if self._size == 1 and (node := self._columns.nodes[self._row]):
+        if self._size == 1 and (node := self._columns.nodes[self.row]):
             wanted = attached.of_pod(volumes)
-            return np.array([attached.over_limit_on(wanted, node.name, self._row)])
+            return np.array([attached.over_limit_on(wanted, node.name, self.row)])
         over: NodeMask = attached.over_limit(attached.of_pod(volumes), self._columns.size)[
             self._pick
         ]
@@ -383,6 +383,17 @@ class Nodes:
         held = np.minimum(devices.elsewhere[self._pick], full)
         milli = devices.free_milli[self._pick] - WHOLE * held
         return np.where(listed, milli, WHOLE * count), np.where(listed, full - held, count)
+
+    def free_gpus_here(self) -> tuple[int, int]:
+        """The same of a single node, as plain numbers."""
+        devices, row = self._columns.devices, self.row
+        all_listed = self._all_listed
+        if not all_listed and not (devices.listed and devices.slotted.item(row)):
+            count = max(self.free_here(GPU), 0)
+            return WHOLE * count, count
+        milli, full = devices.free_milli.item(row), devices.full.item(row)
+        held = 0 if all_listed else min(devices.elsewhere.item(row), full)
+        return milli - WHOLE * held, full - held
 
     @property
     def _all_listed(self) -> bool:

@@ -86,8 +86,8 @@ class GangAttempts:
     @property
     def has_more(self) -> bool:
         """Whether a gang has to be gone on with before another unit is tried."""
-        has_more = self.binding.has_more or self.refusals.has_more
-        return bool(self._filling or self._planning or self._views.entry or has_more)
+        own = self._filling or self._planning or self._views.entry
+        return own is not None or self.binding.has_more or self.refusals.has_more
 
     @property
     def under_way(self) -> Gang | None:

@@ -165,7 +165,8 @@ class Requeuer:
         self._drain()
         if self._sort() and not self._round and (self._pending or self.freed):
             self._begin_round()
-        self._check_slice(now)
+        if self._round:
+            self._check_slice(now)
         self._long_waits.wake(now)
 
     def _drain(self) -> None:
@@ -201,8 +202,6 @@ class Requeuer:
 
     def _check_slice(self, now: float) -> None:
         """Checks a slice of the round, at least one entry."""
-        if not self._round:
-            return
         work, start = self._cluster.work, self._cluster.work.spent
         cause = _cause(self._round_events)
         while self._round and work.spent - start <= _SLICE:

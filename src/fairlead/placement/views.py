@@ -292,7 +292,7 @@ class View:
 
     def _sum_up(self, pick: RowPick, nodes: Nodes) -> None:
         if len(nodes) == 1:
-            self._sum_up_one(pick)
+            self._sum_up_one(nodes.row)
             return
         passed = self.allowed[:, pick].all(axis=0) & nodes.present()
         total = self._scores[:, pick].sum(axis=0)
@@ -300,14 +300,14 @@ class View:
             self._refuse_scores()
         self.total[pick] = np.where(passed, total, REFUSED)
 
-    def _sum_up_one(self, pick: RowPick) -> None:
+    def _sum_up_one(self, row: int) -> None:
         """The same for the most frequent case, in plain numbers and in the same order."""
-        total: float = reduce(add, self._scores[:, pick].ravel().tolist(), 0.0)
+        total: float = reduce(add, self._scores[:, row].tolist(), 0.0)
         if not isfinite(total):
             self._refuse_scores()
-        present = self._cluster.columns.present[pick].item()
-        passed = present and all(self.allowed[:, pick].ravel().tolist())
-        self.total[pick] = total if passed else REFUSED
+        present = self._cluster.columns.present.item(row)
+        passed = present and all(self.allowed[:, row].tolist())
+        self.total[row] = total if passed else REFUSED
 
     def _refuse_scores(self) -> NoReturn:
         found = ((score, self._scores[i]) for i, (score, _) in enumerate(self._profile.scores))

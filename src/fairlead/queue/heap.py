@@ -19,30 +19,30 @@ class EntryHeap:
     def __init__(self, tickets: Iterator[int]) -> None:
         self._tickets = tickets
         #: The parts of the key, the ticket, the entry: flat, since that is compared faster.
-        self._heap: list[tuple[Any, ...]] = []
+        self.places: list[tuple[Any, ...]] = []
         self._full = _FEWEST
 
     def push(self, key: OrderKey, entry: Entry) -> None:
-        if len(self._heap) >= self._full:
+        if len(self.places) >= self._full:
             self._tidy()
         entry.ticket = next(self._tickets)
-        heappush(self._heap, (*key, entry.ticket, entry))
+        heappush(self.places, (*key, entry.ticket, entry))
 
     def __iter__(self) -> Iterator[Entry]:
         """Those that have not moved on, in no order."""
-        return (place[-1] for place in self._heap if place[-1].ticket == place[-2])
+        return (place[-1] for place in self.places if place[-1].ticket == place[-2])
 
     def _tidy(self) -> None:
-        self._heap = [place for place in self._heap if place[-1].ticket == place[-2]]
-        heapify(self._heap)
-        self._full = max(_FEWEST, 2 * len(self._heap))
+        self.places = [place for place in self.places if place[-1].ticket == place[-2]]
+        heapify(self.places)
+        self._full = max(_FEWEST, 2 * len(self.places))
 
     def head(self) -> tuple[Any, Entry] | None:
         """The first part of the smallest key, and its entry."""
-        while self._heap:
-            first = self._heap[0]
+        while self.places:
+            first = self.places[0]
             entry = first[-1]
             if entry.ticket == first[-2]:
                 return first[0], entry
-            heappop(self._heap)
+            heappop(self.places)
         return None

@@ -533,6 +533,8 @@ class SchedulingQueue:
 
     def _move_due(self, heap: EntryHeap, now: float) -> None:
         """Some of those whose backoff is over, in order; the others are due as before."""
+        if not heap.places:
+            return
         for _ in range(_MOVED):
             if (head := heap.head()) is None or head[0] >= now // 1.0:
                 return
