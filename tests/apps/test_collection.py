@@ -93,7 +93,7 @@ def test_objects_that_replace_old_ones_are_looked_through_in_short_passes() -> N
         there[number] = [number]
         if number % 4000 == 0:  # between turns
             most = max(most, sum(len(gc.get_objects(age)) for age in range(3)))
-            cpu_s += 0.05
+            cpu_s += 0.02
             collecting.look(0.0, cpu_s)
     assert most <= passes // 2 * new + 24_000
 

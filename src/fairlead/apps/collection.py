@@ -22,13 +22,13 @@ _PASSES = 4
 _NEVER = 1 << 30
 
 #: How often it is looked at whether there is enough to look through.
-_LOOK_S = 0.25
+_LOOK_S = 0.1
 #: Of CPU time, without which there are not many new objects: to count them takes milliseconds.
-_COUNT_S = 0.25
+_COUNT_S = 0.1
 #: How often all objects are looked through, if there is a moment at which nothing is under way, and
 #: how many looks in a row must have found that.
 _ALL_S = 6 * 3600.0
-_QUIET_LOOKS = 8
+_QUIET_LOOKS = 20
 
 
 def spare_the_collector() -> None:
