@@ -123,6 +123,7 @@ class Run:
         if step.method == "SEEN":
             reader = self._watches.pop(step.path)
             events = [each for each in reader.finish(step.at_least) if not _is_periodic(each)]
+            date_bookmarks(events)
             self._note(step, {"code": reader.code, "events": events, "error": reader.error})
             return
         path = self.url(step.path)
@@ -214,6 +215,18 @@ def _is_periodic(event: dict) -> bool:
     """Bookmarks come when the server pleases, but for the one that ends the initial events."""
     annotations = event["object"].get("metadata", {}).get("annotations") or {}
     return event["type"] == "BOOKMARK" and "k8s.io/initial-events-end" not in annotations
+
+
+def date_bookmarks(events: list[dict]) -> None:
+    """The end of the initial events has the version of the server's cache. That may be later than
+    the newest of these events: other objects, and the server's own checks, move it on."""
+    newest = 0
+    for event in events:
+        meta = event["object"].get("metadata", {})
+        version = int(meta.get("resourceVersion") or 0)
+        if event["type"] == "BOOKMARK" and version > newest > 0:
+            meta["resourceVersion"] = str(newest)
+        newest = max(newest, version if event["type"] != "BOOKMARK" else 0)
 
 
 _DROPPED = frozenset({"managedFields", "description", "storageVersionHash"})

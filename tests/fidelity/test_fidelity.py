@@ -14,7 +14,7 @@ import pytest
 
 from fidelity.all_cases import ALL
 from fidelity.differences import DIFFERENCES, OTHER_VERSIONS
-from fidelity.script import Run, pretty
+from fidelity.script import Run, date_bookmarks, pretty
 
 RECORDED = Path(__file__).with_name("recorded.json")
 
@@ -63,3 +63,16 @@ def test_cases_have_names_of_their_own():
 def test_every_listed_difference_is_a_case():
     listed = {*DIFFERENCES, *(name for names in OTHER_VERSIONS.values() for name in names)}
     assert listed <= {case.name for case in ALL}
+
+
+def test_the_end_of_the_initial_events_may_have_a_later_version() -> None:
+    def events(version: str) -> list[dict]:
+        kinds = (("ADDED", "7"), ("BOOKMARK", version), ("ADDED", "12"))
+        return [
+            {"type": kind, "object": {"metadata": {"resourceVersion": at}}} for kind, at in kinds
+        ]
+
+    later, same = events("9"), events("7")
+    date_bookmarks(later)
+    date_bookmarks(same)
+    assert later == same
