@@ -178,6 +178,26 @@ def test_objects_may_come_later_and_go() -> None:
     assert world.used() == 2
 
 
+def test_an_object_beyond_the_limit_takes_the_place_of_one_that_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(counted, "MOST_RESOURCES", 1)
+    world = CountedWorld(SOLVER)
+    world.count(replace(SOLVER, name="late"))
+    world.count(replace(SOLVER, name="one too many"))
+    world.submit(*asking("one", ("late", 1)))
+    assert world.failures["one"].message == (
+        "the counted resource late has no effect, since there are 1 others; ask an "
+        "administrator to delete one"
+    )
+    world.tell(CountedGone("one too many"))
+    world.work()
+    assert not world.runs("one")
+    world.tell(CountedGone("solver"))
+    world.work()
+    assert world.runs("one")
+
+
 def test_a_lower_count_ends_no_pod() -> None:
     world = CountedWorld(SOLVER)
     world.submit(*asking("one", ("solver", 2), run_s=50))

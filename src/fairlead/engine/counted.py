@@ -47,6 +47,8 @@ class CountedResources:
         self._placements = placements
         self._requeuer = requeuer
         self._statuses = CountedStatuses(utc_s)
+        #: Objects beyond the limit, which take the place of one that goes; as many again at most.
+        self._beyond: dict[str, CountedResource] = {}
 
     @property
     def is_active(self) -> bool:
@@ -77,6 +79,8 @@ class CountedResources:
         books = self.books
         before = books.books.get(spec.name)
         if before is None and len(books.books) >= MOST_RESOURCES:
+            if spec.name in self._beyond or len(self._beyond) < MOST_RESOURCES:
+                self._beyond[spec.name] = spec
             return
         if problem := self._too_many(spec):
             spec = CountedResource(spec.name, problem=problem)
@@ -98,11 +102,14 @@ class CountedResources:
             return f"more than {MOST_OF_GPUS} CountedResources have spec.perGpu"
         return ""
 
-    def gone(self, name: str) -> None:
-        if self.is_active:
-            self.books.remove_resource(name)
-            self._statuses.forget(name)
-            self._free(name)
+    def gone(self, name: str, now: float) -> None:
+        if not self.is_active or self._beyond.pop(name, None) is not None:
+            return
+        self.books.remove_resource(name)
+        self._statuses.forget(name)
+        self._free(name)
+        if self._beyond and len(self.books.books) < MOST_RESOURCES:
+            self.seen(self._beyond.pop(next(iter(self._beyond))), now)
 
     # -- which units may start ---------------------------------------------------------------
 
@@ -191,6 +198,8 @@ class CountedResources:
                 return counted_messages.not_counted(needed.spec.name, _key(needed.spec.name))
         for name, amount in pod.counted.asked if pod.counted else ():
             book, key = self.books.books.get(name), _key(name)
+            if name in self._beyond:
+                return counted_messages.beyond_limit(name, key, MOST_RESOURCES)
             if book is None:
                 return counted_messages.not_found(name, key)
             if book.spec.problem:

@@ -61,6 +61,14 @@ def not_found(name: str, key: str) -> QuotaRefusal:
     return QuotaRefusal(COUNTED_RESOURCE_NOT_FOUND, message, NOTHING, key, name)
 
 
+def beyond_limit(name: str, key: str, most: int) -> QuotaRefusal:
+    message = (
+        f"the counted resource {name} has no effect, since there are {most} others; ask an "
+        "administrator to delete one"
+    )
+    return QuotaRefusal(COUNTED_RESOURCE_NOT_FOUND, message, NOTHING, key, name)
+
+
 def invalid(spec: CountedResource, key: str) -> QuotaRefusal:
     message = f"the counted resource {spec.name} is invalid: {spec.problem}"
     return QuotaRefusal(COUNTED_RESOURCE_NOT_FOUND, message, NOTHING, key, spec.name)

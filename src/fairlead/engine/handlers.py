@@ -209,7 +209,7 @@ def _add_queues(handlers: Handlers, parts: Parts) -> None:
     handlers.on(events.AdvanceSeen, lambda event, _: plans.advance_seen(event.reservation))
     handlers.on(events.AdvanceGone, lambda event, _: plans.advance_gone(event.name))
     handlers.on(events.CountedSeen, lambda event, now: counted.seen(event.resource, now))
-    handlers.on(events.CountedGone, lambda event, _: counted.gone(event.name))
+    handlers.on(events.CountedGone, lambda event, now: counted.gone(event.name, now))
 
 
 def _add_readings(handlers: Handlers, parts: Parts) -> None:
