@@ -34,6 +34,8 @@ from fairlead.model.sizes import Kept  # noqa: E402
 from fairlead.placement.views import Views  # noqa: E402
 
 MIB = 1 << 20
+#: After the last pods have come, until those that were refused at first are tried again.
+_LAST_S = 3
 SAMPLES = 60
 PODS_A_NODE = 10
 FLAT = 0.02
@@ -87,6 +89,8 @@ def churn(nodes: int, pods: int, live: int) -> tuple[Story, list[float], list[fl
                 f"{sizes[-1]:7.0f} MiB  {kept[-1]:5.0f} in caches  {left_s:5.0f} s left",
                 flush=True,
             )
+    for _ in range(_LAST_S):
+        story.ground.decide()
     return story, sizes, kept
 
 
