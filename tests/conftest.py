@@ -75,6 +75,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.server)
         if PROGRAMS & set(fixtures):
             item.add_marker(pytest.mark.program)
+        # With several workers, tests that share a plane or a program stay in one, file by file.
+        if item.get_closest_marker("server") or item.get_closest_marker("program"):
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
