@@ -1,6 +1,6 @@
 # Everything a developer does here, by name. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup control-plane run test test-1.37 test-node test-peers image fast properties fuzz check format bench bench-openb bench-jct calibrate lock manifests live-view clean
+.PHONY: help setup control-plane run test test-all test-1.37 test-node test-peers image fast properties fuzz check format bench bench-openb bench-jct calibrate lock manifests live-view clean
 VENV := .venv/bin
 
 help: ## list the commands
@@ -15,13 +15,15 @@ control-plane: setup ## build the real kube-apiserver, etcd & co. once, into a c
 run: setup ## a whole simulated GPU cluster with a live view (ARGS="--nodes 30" to change it)
 	@$(VENV)/fairlead up $(ARGS)
 
-test: setup ## all tests, on a real kube-apiserver and etcd
-	@$(VENV)/python controlplane/build.py --with helm,prometheus,device-cel,dra-allocator,dra-allocator-1.37
-	@scripts/tests.sh
+test: setup ## the tests, on a real kube-apiserver and etcd (ARGS="-k queue", LAST_FAILED=1)
+	@$(VENV)/python -m scripts.suite test $(ARGS)
+
+test-all: setup ## every test, in parts; some on Kubernetes 1.37 as well (ARGS=oracle for one part)
+	@$(VENV)/python -m scripts.suite all $(ARGS)
 
 test-1.37: setup ## the tests that need a kube-apiserver, on one of Kubernetes 1.37 (ARGS="-k oracle")
 	@$(VENV)/python controlplane/build.py --kubernetes 1.37 --with helm,prometheus
-	@FAIRLEAD_KUBERNETES=1.37 scripts/tests.sh -m server $(ARGS)
+	@FAIRLEAD_KUBERNETES=1.37 $(VENV)/python -m pytest -n3 --dist loadgroup -q -m server $(ARGS)
 
 test-node: setup ## containers on a real kubelet and containerd, in namespaces of their own (root, Linux; ARGS="-k upgrade")
 	@$(VENV)/python scripts/test_node.py $(ARGS)
@@ -32,8 +34,8 @@ test-peers: setup ## controllers of Volcano, KAI and others beside Fairlead; bui
 image: setup ## build the image of deploy/Dockerfile, with docker, podman or buildah, or without a registry
 	@$(VENV)/python controlplane/image.py
 
-fast: setup ## the tests that start no server and no program (under a minute)
-	@$(VENV)/python -m pytest -m "not server and not program" -q
+fast: setup ## the tests that start no server and no program (a minute and a half)
+	@$(VENV)/python -m scripts.suite fast $(ARGS)
 
 properties: setup ## the property tests with examples drawn at random, to find what make test does not (ARGS="-k ledger")
 	@$(VENV)/python -m pytest -m "not server and not program" -q --hypothesis-profile=random $(ARGS)

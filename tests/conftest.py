@@ -36,6 +36,8 @@ settings.load_profile("fairlead")
 BUILD = Path(__file__).parents[1] / "controlplane" / "build.py"
 #: Fixtures of tests that start our programs as a user does.
 PROGRAMS = {"up", "start", "builder", "embedded_plane"}
+#: Folders whose tests all need a server or a program, or come with one that does.
+LIVE = {"e2e", "stories"}
 PLANES = {"control_plane", "new_control_plane", "embedded_plane"}
 #: Parts that are built for tests with these fixtures alone.
 EXTRA_PARTS = {
@@ -73,7 +75,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = getattr(item, "fixturenames", ())
         if "assets" in fixtures:
             item.add_marker(pytest.mark.server)
-        if PROGRAMS & set(fixtures):
+        if PROGRAMS & set(fixtures) or LIVE & set(item.path.parts):
             item.add_marker(pytest.mark.program)
         # With several workers, tests that share a plane or a program stay in one, file by file.
         if item.get_closest_marker("server") or item.get_closest_marker("program"):
