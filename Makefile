@@ -10,7 +10,7 @@ setup: ## make .venv with every locked package (nothing else is needed first)
 	@scripts/venv.sh
 
 control-plane: setup ## build the real kube-apiserver, etcd & co. once, into a cache directory
-	@$(VENV)/python controlplane/build.py
+	@$(VENV)/python controlplane/build.py --with kwok
 
 run: setup ## a whole simulated GPU cluster with a live view (ARGS="--nodes 30" to change it)
 	@$(VENV)/fairlead up $(ARGS)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Builds a real Kubernetes control plane from its Go modules, once a machine.
 
-    python3 controlplane/build.py                   # what the tests need
-    python3 controlplane/build.py --with helm       # and helm
+    python3 controlplane/build.py                   # what `make test` needs
+    python3 controlplane/build.py --with helm,kwok  # and helm and KWOK
     python3 controlplane/build.py --with prometheus # and prometheus, from Debian's packages
     python3 controlplane/build.py kubectl etcd      # only these
     python3 controlplane/build.py kubelet runc      # of a node; see scripts/test_node.py

@@ -139,13 +139,8 @@ NODE_PARTS = tuple(
 PEER_PARTS = tuple(part.name for part in PARTS.values() if part.definitions)
 #: Schedulers of other projects: for bench/gangs_live.py.
 BENCH_PARTS = ("vc-scheduler",)
-#: Packages of Kubernetes as programs, which tests compare ours with.
-COMPARED_PARTS = ("device-cel", "dra-allocator", "dra-allocator-1.37")
-DEFAULT_PARTS = tuple(
-    name
-    for name in PARTS
-    if name != "helm" and name not in {*NODE_PARTS, *PEER_PARTS, *BENCH_PARTS, *COMPARED_PARTS}
-)
+#: What `make test` runs; everything else is asked for by name.
+DEFAULT_PARTS = ("kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager", "kubectl")
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,10 @@ PROGRAMS = {"up", "start", "builder", "embedded_plane"}
 #: Folders whose tests all need a server or a program, or come with one that does.
 LIVE = {"e2e", "stories"}
 PLANES = {"control_plane", "new_control_plane", "embedded_plane"}
-#: Parts that are built for tests with these fixtures alone.
+#: Parts that are built for tests with these fixtures alone, which only `make test-all` runs.
 EXTRA_PARTS = {
     "helm": "helm",
+    "kwok_program": "kwok",
     "prometheus": "prometheus",
     "device_cel": "device-cel",
     "dra_allocator": "dra-allocator",
@@ -77,6 +78,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.server)
         if PROGRAMS & set(fixtures) or LIVE & set(item.path.parts):
             item.add_marker(pytest.mark.program)
+        if EXTRA_PARTS.keys() & set(fixtures):
+            item.add_marker(pytest.mark.slow)
         # With several workers, tests that share a plane or a program stay in one, file by file.
         if item.get_closest_marker("server") or item.get_closest_marker("program"):
             item.add_marker(pytest.mark.xdist_group(item.path.name))
@@ -118,6 +121,12 @@ def assets(pytestconfig: pytest.Config) -> Path:
 def helm(assets: Path) -> Path:
     """The helm program."""
     return assets / "helm"
+
+
+@pytest.fixture(scope="session")
+def kwok_program(assets: Path) -> Path:
+    """KWOK, for `ControlPlane.start_kwok`."""
+    return assets / "kwok"
 
 
 @pytest.fixture(scope="session")

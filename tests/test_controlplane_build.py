@@ -105,7 +105,6 @@ def test_last_line_is_the_folder_with_every_part(builder: Builder) -> None:
         "kube-controller-manager",
         "kube-scheduler",
         "kubectl",
-        "kwok",
     ]
     assert subprocess.check_output([folder / "kubectl"], text=True) == "whole\n"
 
@@ -114,7 +113,7 @@ def test_second_run_builds_nothing(builder: Builder) -> None:
     _, first, _ = builder.run()
     builds = builder.count_builds()
     assert builder.run() == (0, first, "")
-    assert builder.count_builds() == builds == 6
+    assert builder.count_builds() == builds == 5
 
 
 def test_parts_asked_for_later_join_the_same_folder(builder: Builder) -> None:
@@ -175,8 +174,8 @@ def test_kubebuilder_assets_are_used_as_they_are(builder: Builder, tmp_path: Pat
     folder = Path(out.splitlines()[-1])
     assert status == 0
     assert subprocess.check_output([folder / "etcd"], text=True) == "given\n"
-    assert subprocess.check_output([folder / "kwok"], text=True) == "whole\n"
-    assert builder.finished() == ["kube-controller-manager", "kube-scheduler", "kwok"]
+    assert subprocess.check_output([folder / "kube-scheduler"], text=True) == "whole\n"
+    assert builder.finished() == ["kube-controller-manager", "kube-scheduler"]
 
 
 def test_assets_that_are_no_folder_are_an_error(builder: Builder) -> None:

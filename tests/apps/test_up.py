@@ -357,6 +357,7 @@ def test_all_of_the_configuration_is_used_and_starts_are_forecast(start, environ
     assert any(log.iterdir()), "the decision log is a part of the configuration"
 
 
+@pytest.mark.usefixtures("kwok_program")
 def test_it_runs_on_the_real_control_plane(start, tmp_path):
     cache = Path(find_programs()).parents[1]
     process = start("--real", "--speed", "4", FAIRLEAD_CACHE=str(cache), TMPDIR=str(tmp_path))

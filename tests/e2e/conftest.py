@@ -76,7 +76,7 @@ def create_nodes(control_plane: ControlPlane) -> Iterator[Callable[..., list[str
 
 
 @pytest.fixture
-def kwok(control_plane: ControlPlane) -> Iterator[ChildProcess]:
+def kwok(control_plane: ControlPlane, kwok_program: Path) -> Iterator[ChildProcess]:
     """KWOK on the shared control plane for the time of one test."""
     with control_plane.start_kwok() as process:
         yield process

@@ -258,6 +258,7 @@ def test_deleted_namespace_is_gone_with_all_in_it(control_plane: ControlPlane) -
 # The programs beside the server
 
 
+@pytest.mark.usefixtures("kwok_program")
 def test_a_whole_control_plane_schedules_with_production_admission(
     new_control_plane: Callable[..., ControlPlane],
 ) -> None:
@@ -353,11 +354,11 @@ def test_taken_port_is_left_for_another(
 
 def test_stop_leaves_no_process(new_control_plane: Callable[..., ControlPlane]) -> None:
     plane = new_control_plane()
-    plane.start_kwok()
+    plane.start_controller_manager()
     plane.start_kube_scheduler()
-    names = ("etcd", "kube-apiserver", "kwok", "kube-scheduler")
+    names = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
     pids = [plane.process(name).pid for name in names]
-    plane.pause("kwok")  # a paused process must end, too
+    plane.pause("kube-scheduler")  # a paused process must end, too
     started = time.monotonic()
     plane.stop()
     assert all(gone(pid) for pid in pids)
@@ -370,8 +371,9 @@ import sys, time
 from pathlib import Path
 from fairlead.sim.controlplane import ControlPlane
 with ControlPlane.start(Path(sys.argv[1]), Path(sys.argv[2])) as plane:
-    plane.start_kwok()
-    print(*(plane.process(name).pid for name in ("etcd", "kube-apiserver", "kwok")), flush=True)
+    plane.start_kube_scheduler()
+    names = ("etcd", "kube-apiserver", "kube-scheduler")
+    print(*(plane.process(name).pid for name in names), flush=True)
     time.sleep(600)
 """
 

@@ -150,6 +150,7 @@ def test_every_page_is_tried() -> None:
     assert pages == {*NODES, *WITH_CONTROLLERS}
 
 
+@pytest.mark.usefixtures("kwok_program")
 @pytest.mark.parametrize("system", NODES)
 def test_a_page_tells_what_happens(
     system: str, control_plane: ControlPlane, create_nodes: Any

@@ -32,7 +32,9 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def plane(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def plane(
+    assets: Path, kwok_program: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
     """Four nodes that only their labels call node1 to node4; the last counts its GPUs."""
     folder = tmp_path_factory.mktemp("map")
     with (

@@ -24,7 +24,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def control_plane(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def control_plane(
+    assets: Path, kwok_program: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
     """kube-apiserver, etcd, kube-controller-manager and KWOK, shared by the tests here."""
     start = functools.partial(ControlPlane.start, assets, tmp_path_factory.mktemp("peers"))
     with start(disable_admission=()) as plane:

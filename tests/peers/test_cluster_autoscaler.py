@@ -41,7 +41,9 @@ _pools = iter(POOLS)
 
 
 @pytest.fixture(scope="module")
-def control_plane(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def control_plane(
+    assets: Path, kwok_program: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
     """One whose controllers say which nodes are ready, with the kinds of Fairlead."""
     folder = tmp_path_factory.mktemp("autoscaler-plane")
     with ControlPlane.start(assets, folder, disable_admission=()) as plane:

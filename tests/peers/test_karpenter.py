@@ -18,7 +18,9 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def control_plane(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def control_plane(
+    assets: Path, kwok_program: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
     """One whose controllers say which nodes are ready, as those that are bought become it."""
     folder = tmp_path_factory.mktemp("karpenter-plane")
     with ControlPlane.start(assets, folder, disable_admission=()) as plane:
