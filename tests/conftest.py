@@ -10,6 +10,7 @@ When a test fails, its report says where the logs of the control plane are; othe
 import contextlib
 import functools
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -83,6 +84,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         # With several workers, tests that share a plane or a program stay in one, file by file.
         if item.get_closest_marker("server") or item.get_closest_marker("program"):
             item.add_marker(pytest.mark.xdist_group(item.path.name))
+    if seed := os.environ.get("FAIRLEAD_SHUFFLE"):
+        _shuffle(items, int(seed))
+
+
+def _shuffle(items: list[pytest.Item], seed: int) -> None:
+    """Files in another order, and the tests within each; pytest puts fixtures together again."""
+    lots = random.Random(seed)
+    tests, files = list(items), list(dict.fromkeys(item.path for item in items))
+    lots.shuffle(tests)
+    lots.shuffle(files)
+    place = {path: number for number, path in enumerate(files)}
+    items[:] = sorted(tests, key=lambda item: place[item.path])
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
