@@ -5,7 +5,6 @@ import os
 import re
 import ssl
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -14,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import preloaded
 from fairlead.sim.controlplane import ControlPlane
+from preloaded import FAIRLEAD, Program
 
-FAIRLEAD = Path(sys.executable).with_name("fairlead")
 #: How long a test waits for what it needs. It ends sooner when that comes; a busy machine is slow.
 PATIENCE_S = 180.0
 
@@ -24,7 +24,7 @@ PATIENCE_S = 180.0
 class Running:
     """A `fairlead run` under way."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes] | Program, log: Path) -> None:
         self.process = process
         self.log = log
 
@@ -57,18 +57,19 @@ def fairlead(
     name: str = "fairlead",
     ends_with: int = 0,
     program: str = "run",
+    loads: bool = False,
 ) -> Iterator[Running]:
     """Runs until the block ends, then must stop cleanly.
 
     `ends_with` is the status of one that is to end otherwise, such as -9 if the block kills it.
+    With `loads`, it is started as a user starts it, for tests of the start itself.
     """
     log = plane.logs / f"{name}-{time.monotonic_ns()}.log"
     access = kubeconfig or plane.kubeconfig_for("system:kube-scheduler")
     command = [str(FAIRLEAD), program, "--port", "0", "--kubeconfig", str(access), *options]
     with log.open("wb") as out:
-        process = subprocess.Popen(
-            command, stderr=out, stdout=out, env={**os.environ, **(env or {})}
-        )
+        start = subprocess.Popen if loads else preloaded.Program
+        process = start(command, stderr=out, stdout=out, env={**os.environ, **(env or {})})
     running = Running(process, log)
     try:
         yield running

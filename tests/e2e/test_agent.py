@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from fairlead.sim.controlplane import ControlPlane
 from fairlead.sim.nvml import FakeProcess, Fault, FileStore, machine_of
 from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead
 from kubelet_socket import kubelet
+from preloaded import run
 from scene import wait_for
 from user_rights import granted
 
@@ -375,7 +375,7 @@ def test_gpus_that_a_device_plugin_picked_are_listed_while_their_pods_live(
 
             access = str(machine.plane.kubeconfig_for())
             command = [str(FAIRLEAD), "explain", "p0", "-n", pods.namespace, "--kubeconfig", access]
-            said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            said = run(command, check=True).stdout
             assert f"{machine.uuids[0]}, which the device plugin of the node chose" in said
 
             node.stop()

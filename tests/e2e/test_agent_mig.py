@@ -5,7 +5,6 @@ Only the GPU is imagined, and it answers as a real one did (`tests/sim/test_nvml
 
 import json
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from fairlead.sim.controlplane import ControlPlane
 from fairlead.sim.nvml import FakeProcess
 from fairlead.sim.nvml.machine import FakeInstance
 from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead
+from preloaded import run
 from test_agent import Machine, machine, rights  # noqa: F401 — fixtures
 
 pytestmark = pytest.mark.server
@@ -192,7 +192,7 @@ def test_what_makes_no_sense_is_refused_at_the_start(
     options: tuple[str, ...], sentence: str
 ) -> None:
     command = [str(FAIRLEAD), "agent", "--node", "n", *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run(command)
 
     assert done.returncode == 1
     assert sentence in done.stderr

@@ -4,7 +4,6 @@ Through the real API server, which lets all of this pass.
 """
 
 import json
-import subprocess
 from collections import Counter
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods, Running, eventually
+from preloaded import run
 
 pytestmark = pytest.mark.server
 
@@ -167,11 +167,11 @@ def test_explain_tells_gpu_by_gpu(
     assert nearest in eventually(lambda: pods.events("waits", "FailedScheduling"))[0]["note"]
     access = control_plane.kubeconfig_for()
     command = [str(FAIRLEAD), "explain", f"{pods.namespace}/waits", "--kubeconfig", str(access)]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    text = run(command, check=True).stdout
     assert "requested 0.5 of a GPU, the largest free share is 0.4\n" in text
     assert "  GPU-0: 0.3 of it free\n" in text
     assert "  GPU-1: 0.4 of it free\n" in text
-    data = subprocess.run([*command, "-o", "json"], capture_output=True, check=True).stdout
+    data = run([*command, "-o", "json"], check=True).stdout
     (node,) = json.loads(data)["nodes"]
     assert [(gpu["uuid"], gpu["free_share"]) for gpu in node["gpus"]] == [
         ("GPU-0", 0.3), ("GPU-1", 0.4),

@@ -13,6 +13,7 @@ import yaml
 from charts import Helm
 from fairleads import FAIRLEAD
 from manifests import CHART, COMPONENT, ROOT
+from preloaded import run
 from test_chart_values import VALUES, at, by_name
 
 PAGE = (ROOT / "docs" / "install.md").read_text()
@@ -28,7 +29,7 @@ def test_the_configuration_in_the_docs_can_be_served(charts: Helm, tmp_path: Pat
         (tmp_path / name).write_text(content)
 
     command = [str(FAIRLEAD), "check-config", str(tmp_path / "fairlead.yaml")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run(command)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Best" in done.stdout

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import subprocess
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods, eventually, fairlead
+from preloaded import run
 
 HOST = "kubernetes.io/hostname"
 OURS = "like-default"
@@ -327,10 +327,10 @@ def test_explain_and_compare_know_what_pods_belong_with(arena) -> None:
         options = ["--profile", "default-scheduler", "--scheduler-name", "nobody"]
         access = ["--kubeconfig", str(arena.kubeconfig_for("system:kube-scheduler"))]
         words = [str(FAIRLEAD), "explain", f"{namespace}/asks", *options, *access]
-        told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        told = run(words, check=True).stdout
         assert "it would go to node c" in told
         compare = [str(FAIRLEAD), "compare", "--live", "--profile", "default-scheduler", *access]
-        told = subprocess.run(compare, capture_output=True, text=True, check=True).stdout
+        told = run(compare, check=True).stdout
         assert re.search(rf"{namespace}/asks +default-scheduler +c ", told), told
     finally:
         arena.delete_namespace(namespace)

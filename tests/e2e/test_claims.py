@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -29,6 +28,7 @@ from fairlead.kube.claims.claims import FINALIZER
 from fairlead.kube.kept_records import DEVICES_KEPT
 from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, Running, eventually, fairlead
+from preloaded import run
 
 pytestmark = pytest.mark.server
 
@@ -366,10 +366,9 @@ def asked(
     }
     file = tmp_path / f"{name}.json"
     file.write_text(json.dumps(body))
-    done = subprocess.run(
+    done = run(
         [str(FAIRLEAD), "what-if", "-f", str(file), "-o", "json", "-n", pods.namespace,
-         "--kubeconfig", str(plane.kubeconfig_for())],
-        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+         "--kubeconfig", str(plane.kubeconfig_for())], timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     answer = json.loads(done.stdout)

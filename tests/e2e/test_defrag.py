@@ -11,6 +11,7 @@ import pytest
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods, eventually, fairlead
+from preloaded import run
 
 pytestmark = pytest.mark.server
 
@@ -39,7 +40,7 @@ def config(tmp_path: Path) -> Path:
 def defrag(plane: ControlPlane, *words: str) -> subprocess.CompletedProcess[str]:
     command = [str(FAIRLEAD), "defrag", "--plan", *words]
     command += ["--kubeconfig", str(plane.kubeconfig_for())]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run(command)
 
 
 def replica_set(pods: Pods, name: str, replicas: int) -> None:
@@ -129,6 +130,6 @@ def _check_plan(plane: ControlPlane, pods: Pods, before: dict[str, str]) -> None
     explained += ["--kubeconfig", str(plane.kubeconfig_for())]
     command = f"fairlead defrag --plan --for {pods.namespace}/big"
     offer = f"2 moves of running pods would let it run: {command}"
-    assert offer in subprocess.run(explained, capture_output=True, text=True, check=False).stdout
+    assert offer in run(explained).stdout
     text = defrag(plane).stdout
     assert text.startswith(f"{pods.namespace}/big (3 GPUs) starts after "), text

@@ -1,7 +1,6 @@
 """`fairlead doctor`, and the warning of a scheduler that another one allocates the same devices."""
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,6 +9,7 @@ from dra_objects import DRIVER, DraObjects, Object, claim_spec, device, exactly
 from fairlead.kube.claims.claims import FINALIZER
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods, eventually, fairlead
+from preloaded import run
 
 pytestmark = pytest.mark.server
 
@@ -40,7 +40,7 @@ def allocate(dra: DraObjects, claim: str, node: str, device_name: str, pod: Obje
 def examined(plane: ControlPlane) -> tuple[int, list[dict[str, str]]]:
     access = str(plane.kubeconfig_for("system:kube-scheduler"))
     command = [str(FAIRLEAD), "doctor", "--kubeconfig", access, "--wait", "0s"]
-    done = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, check=False)
+    done = run([*command, "-o", "json"])
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
@@ -104,8 +104,8 @@ def test_top_lists_claims_with_their_devices_and_pods(
     command = [str(FAIRLEAD), "top", "--kubeconfig", access, "--by", "claims"]
     command += ["-n", dra.namespace, "--sort", "booked"]
 
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    data = subprocess.run([*command, "-o", "json"], capture_output=True, check=True).stdout
+    said = run(command, check=True).stdout
+    data = run([*command, "-o", "json"], check=True).stdout
 
     first, second = json.loads(data)["claims"]
     assert (first["claim"], first["devices"]) == (f"{dra.namespace}/held", ["gpu-1"])

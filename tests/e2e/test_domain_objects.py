@@ -1,7 +1,6 @@
 """ComputeDomains of NVIDIA's driver on the real API server: one clique, and what `explain` says."""
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from fairlead.model.compute_domains import CHANNEL_DRIVER, CLIQUE
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods, Running, eventually
 from gang_crds import install_kind, uninstall_kind
+from preloaded import run
 
 pytestmark = pytest.mark.server
 
@@ -64,7 +64,7 @@ def join(dra: DraObjects, domain: Object, *nodes: str) -> None:
 def explained(pods: Pods, name: str) -> dict[str, Any]:
     command = [str(FAIRLEAD), "explain", f"{pods.namespace}/{name}", "--output", "json"]
     command += ["--kubeconfig", str(pods.plane.kubeconfig_for())]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = run(command, check=True)
     told: dict[str, Any] = json.loads(found.stdout)
     return told
 

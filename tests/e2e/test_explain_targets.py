@@ -7,13 +7,14 @@ import pytest
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods
+from preloaded import run
 
 pytestmark = pytest.mark.server
 
 
 def explain(plane: ControlPlane, *words: str) -> subprocess.CompletedProcess[str]:
     command = [str(FAIRLEAD), "explain", *words, "--kubeconfig", str(plane.kubeconfig_for())]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run(command)
 
 
 def template(labels: dict[str, str], scheduler: str = "gpu-scheduler") -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """`fairlead goals --drain` on a real API server: what could be removed, and what that saves."""
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods
+from preloaded import run
 
 pytestmark = pytest.mark.server
 
@@ -26,7 +26,7 @@ consolidation: {{minRunTime: 0s}}
 def goals(plane: ControlPlane, config: Path, *options: str) -> str:
     command = [str(FAIRLEAD), "goals", "--kubeconfig", str(plane.kubeconfig_for()), "--config",
                str(config), "--drain", *options]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run(command)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -27,6 +27,7 @@ from fairlead.apps.config.kube_scheduler.merging import merge
 from fairlead.model.behaviour import KNOWN, KUBERNETES_1_36, Behaviour, behaviour_of
 from fairlead.plugins.registry import Registry
 from fairleads import FAIRLEAD, PATIENCE_S, eventually, fairlead
+from preloaded import run
 
 KUBECONFIG = {
     "apiVersion": "v1",
@@ -563,9 +564,7 @@ def test_run_does_not_start_with_what_it_cannot_honour(embedded_plane: Any, tmp_
     file = tmp_path / "scheduler.yaml"
     file.write_text(EXAMPLE.read_text() + "extenders: [{urlPrefix: 'http://x', bindVerb: b}]\n")
 
-    done = subprocess.run(
-        [FAIRLEAD, "run", "--config", file], capture_output=True, text=True, check=False
-    )
+    done = run([FAIRLEAD, "run", "--config", file])
 
     assert done.returncode == 1
     assert done.stderr.startswith(f"fairlead: {file}: extenders[0].bindVerb: ")

@@ -1,6 +1,5 @@
 """What `fairlead run` tells in its log, and how it ends where it cannot work at all."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import yaml
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, eventually, fairlead
+from preloaded import run
 
 pytestmark = pytest.mark.server
 
@@ -29,9 +29,8 @@ def test_a_wrong_token_ends_with_its_cause(control_plane: ControlPlane, tmp_path
         user["user"] = {"token": "wrong"}
     file = tmp_path / "kubeconfig"
     file.write_text(yaml.safe_dump(found))
-    done = subprocess.run(
-        [str(FAIRLEAD), "run", "--port", "0", "--kubeconfig", str(file)],
-        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    done = run(
+        [str(FAIRLEAD), "run", "--port", "0", "--kubeconfig", str(file)], timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]

@@ -1,6 +1,5 @@
 """A reading of the administrator from a real Prometheus decides where a pod may run."""
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from exporters import Exporter, exporting
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, eventually, fairlead
+from preloaded import run
 from prometheuses import scraping
 
 pytestmark = pytest.mark.server
@@ -61,7 +61,5 @@ def test_a_pod_waits_while_the_reading_of_its_node_is_above_the_limit(
             pods.wait_bound("pod")
         command = [str(FAIRLEAD), "goals", "--config", str(config)]
         command += ["--kubeconfig", str(control_plane.kubeconfig_for())]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=True, timeout=PATIENCE_S
-        )
+        done = run(command, check=True, timeout=PATIENCE_S)
         assert "reading inlet (C): 1 of " in done.stdout

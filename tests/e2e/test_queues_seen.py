@@ -15,6 +15,7 @@ import yaml
 import queue_crds
 from fairlead.sim.controlplane import ControlPlane, service_account
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, Running, eventually, fairlead
+from preloaded import run
 from test_who_sees_what import Scene as Callers
 from test_who_sees_what import _namespaces, _rights, _user
 
@@ -39,9 +40,7 @@ class Scene:
         """What `fairlead` prints, asking the scheduler, for a user or else an administrator."""
         access = kubeconfig or self.reader
         command = [str(FAIRLEAD), *words, "--kubeconfig", str(access)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=PATIENCE_S
-        )
+        done = run(command, timeout=PATIENCE_S)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -11,6 +11,7 @@ from extenders import inventory
 from fairlead.model.rules import NODE_RULE
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods, eventually, fairlead
+from preloaded import run
 
 pytestmark = pytest.mark.server
 
@@ -26,7 +27,7 @@ def label(plane: ControlPlane, node: str, region: str | None) -> None:
 def audit(plane: ControlPlane, config: Path) -> subprocess.CompletedProcess[str]:
     command = [str(FAIRLEAD), "audit", "--config", str(config), "-o", "json"]
     command += ["--kubeconfig", str(plane.kubeconfig_for())]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run(command)
 
 
 def test_a_rule_holds_when_pods_are_placed_and_the_audit_says_where_it_does_not_now(

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, eventually, fairlead
+from preloaded import run
 
 
 @pytest.fixture(
@@ -83,20 +84,16 @@ def test_explain_says_why_node_by_node(control_plane, create_nodes, pods) -> Non
         str(FAIRLEAD), "explain", f"{pods.namespace}/big",
         "--kubeconfig", str(control_plane.kubeconfig_for("system:kube-scheduler")),
     ]  # fmt: skip
-    text = subprocess.run(explain, capture_output=True, text=True, check=True).stdout
+    text = run(explain, check=True).stdout
     assert "requested 9 nvidia.com/gpu, 8 of 8 free" in text
     assert "not tolerated: k=v:NoSchedule" in text
-    found = json.loads(
-        subprocess.run([*explain, "-o", "json"], capture_output=True, check=True).stdout
-    )
+    found = json.loads(run([*explain, "-o", "json"], check=True).stdout)
     assert found["state"] == "unschedulable"
     assert {node["node"]: node["rule"] for node in found["nodes"]} == {
         "c1": "NodeResourcesFit",
         "c2": "TaintToleration",
     }
-    absent = subprocess.run(
-        [*explain[:2], "nowhere/nothing", *explain[3:]], capture_output=True, text=True, check=False
-    )
+    absent = run([*explain[:2], "nowhere/nothing", *explain[3:]])
     assert absent.returncode == 1
     assert (
         absent.stderr

@@ -1,7 +1,6 @@
 """Service classes on a real API server: units are counted, kept across restarts, and explained."""
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, eventually
 from leaders import Lease, candidate, wait_leading
+from preloaded import run
 from test_learned_run_times import Store
 
 pytestmark = pytest.mark.server
@@ -46,9 +46,7 @@ def test_units_of_a_class_are_counted_kept_and_explained(
     def asked(*arguments: str) -> Any:
         command = [str(FAIRLEAD), *arguments, "--config", str(config), "-o", "json"]
         command += ["--kubeconfig", str(control_plane.kubeconfig_for())]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=True, timeout=PATIENCE_S
-        )
+        done = run(command, check=True, timeout=PATIENCE_S)
         return json.loads(done.stdout)
 
     with candidate(lease, options=("--config", str(config))) as first:

@@ -10,6 +10,7 @@ import pytest
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods
+from preloaded import run
 
 pytestmark = pytest.mark.server
 
@@ -19,7 +20,7 @@ MERGE = "application/merge-patch+json"
 def sim(plane: ControlPlane, *words: str) -> subprocess.CompletedProcess[str]:
     command = [str(FAIRLEAD), "sim", "--from-cluster", *words]
     command += ["--kubeconfig", str(plane.kubeconfig_for())]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run(command)
 
 
 def a_pod(pods: Pods, name: str, gpus: int, run_time: str = "") -> None:

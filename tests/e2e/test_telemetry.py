@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import yaml
 
 from exporters import Exporter, exporting
 from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead
+from preloaded import run
 from prometheuses import scraping
 
 
@@ -180,10 +180,10 @@ def test_explain_shows_what_gpus_are_doing(
         str(FAIRLEAD), "explain", f"{pods.namespace}/waits", "--config", config,
         "--kubeconfig", str(control_plane.kubeconfig_for("system:kube-scheduler")),
     ]  # fmt: skip
-    text = subprocess.run(explain, capture_output=True, text=True, check=True).stdout
+    text = run(explain, check=True).stdout
     assert "70% busy" in text
 
     exporter.status = 500
-    text = subprocess.run(explain, capture_output=True, text=True, check=True).stdout
+    text = run(explain, check=True).stdout
     assert "no readings from dcgm: " in text
     assert "70% busy" not in text

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -14,7 +13,8 @@ import pytest
 from embedded_plane import EmbeddedPlane
 from exporters import Exporter, exporting
 from fairlead.sim.controlplane import ControlPlane
-from fairleads import PATIENCE_S, eventually, fairlead
+from fairleads import FAIRLEAD, PATIENCE_S, eventually, fairlead
+from preloaded import run
 from prometheuses import Prometheus
 
 NODE, HOUR_S = "top-h200", 3600.0
@@ -79,11 +79,8 @@ def _bind(plane: EmbeddedPlane, name: str, uuid: str) -> None:
 
 
 def top(plane: EmbeddedPlane | ControlPlane, *options: str) -> dict[str, Any]:
-    command = [
-        sys.executable, "-c", "from fairlead.apps.cli import main; main()", "top", "-o", "json",
-        "--kubeconfig", str(plane.kubeconfig_for()), *options,
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    access = ["--kubeconfig", str(plane.kubeconfig_for())]
+    done = run([FAIRLEAD, "top", "-o", "json", *access, *options], timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

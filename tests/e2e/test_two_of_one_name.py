@@ -8,6 +8,7 @@ import pytest
 from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, eventually, fairlead
 from leaders import Lease
+from preloaded import run
 
 pytestmark = pytest.mark.server
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -37,7 +38,7 @@ def grant_all_but_leases(plane: ControlPlane, user: str) -> None:
 def a_second(plane: ControlPlane, *options: str) -> subprocess.CompletedProcess[str]:
     kubeconfig = str(plane.kubeconfig_for())
     command = [str(FAIRLEAD), "run", "--port", "0", "--kubeconfig", kubeconfig, *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return run(command, timeout=PATIENCE_S)
 
 
 def test_the_second_ends_with_the_sentence_that_helps(control_plane: ControlPlane) -> None:

@@ -1,7 +1,6 @@
 """What-if on a real API server equals what then happens when nothing else does."""
 
 import json
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import yaml
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, eventually, fairlead
+from preloaded import run
 
 pytestmark = pytest.mark.server
 
@@ -18,10 +18,9 @@ GPU = "nvidia.com/gpu"
 
 
 def asked(plane: ControlPlane, pods: Pods, *options: str, status: int = 0) -> dict[str, Any]:
-    done = subprocess.run(
+    done = run(
         [str(FAIRLEAD), "what-if", "-o", "json", "-n", pods.namespace, "--kubeconfig",
-         str(plane.kubeconfig_for()), *options],
-        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+         str(plane.kubeconfig_for()), *options], timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == status, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -30,10 +29,9 @@ def asked(plane: ControlPlane, pods: Pods, *options: str, status: int = 0) -> di
 
 def listed(plane: ControlPlane, command: str, *words: str) -> Any:
     options = ["--start"] if command == "queue" else []
-    done = subprocess.run(
+    done = run(
         [str(FAIRLEAD), command, *words, *options, "-o", "json",
-         "--kubeconfig", str(plane.kubeconfig_for())],
-        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+         "--kubeconfig", str(plane.kubeconfig_for())], timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)

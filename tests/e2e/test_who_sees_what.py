@@ -24,6 +24,7 @@ from fairlead.engine.engine import Engine
 from fairlead.sim.controlplane import ControlPlane, service_account
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, Running, eventually, fairlead
 from leaders import inventory
+from preloaded import run
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 NODE = "node-of-access"
@@ -210,7 +211,7 @@ def test_top_shows_the_same_with_the_token_of_the_kubeconfig(scene: Scene) -> No
 
 def _run(kubeconfig: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [str(FAIRLEAD), *words, "--kubeconfig", str(kubeconfig)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    return run(command, timeout=PATIENCE_S)
 
 
 def test_a_tenant_asks_the_scheduler_why_his_pod_waits(scene: Scene) -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import FAIRLEAD, PATIENCE_S, eventually, fetched
 from manifests import NAMESPACE, documents, wait_for_rights
 from manifests import WEBHOOK as IDENTITY
+from preloaded import Program
 
 #: What the configurations of the webhook need, and its pods do not.
 _KINDS = {
@@ -132,7 +132,7 @@ def _pass_on(source: socket.socket, target: socket.socket) -> None:
 class Webhook:
     """A `fairlead webhook` under way."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path, port: int) -> None:
+    def __init__(self, process: Program, log: Path, port: int) -> None:
         self.process = process
         self.log = log
         self.port = port
@@ -160,9 +160,7 @@ def webhook(
         "--port", str(port), "--host", "127.0.0.1", "--namespace", NAMESPACE, *options,
     ]  # fmt: skip
     with log.open("wb") as out:
-        process = subprocess.Popen(
-            command, stderr=out, stdout=out, env={**os.environ, **(env or {})}
-        )
+        process = Program(command, stderr=out, stdout=out, env={**os.environ, **(env or {})})
     running = Webhook(process, log, port)
     try:
         eventually(
