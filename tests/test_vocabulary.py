@@ -1,25 +1,23 @@
 """One name for one thing: public names of different modules differ, and the glossary is in use."""
 
-import ast
-import io
 import re
-import tokenize
 from collections import defaultdict
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = sorted((ROOT / "src").rglob("*.py"))
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
 TERMS = re.findall(r"^\| ([^|`]+?) \| .+ \|$", GLOSSARY, flags=re.MULTILINE)[1:]
+_IMPORTS = re.compile(r"^ *from (\S+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
+_WORDS = re.compile(r'"""(?s:.*?)"""|"(?:\\.|[^"\\\n])*"|' r"'(?:\\.|[^'\\\n])*'|#.*|[A-Za-z_]\w*")
+Sources = dict[str, str]
 
 
-@cache
-def _tree(file: Path) -> ast.Module:
-    return ast.parse(file.read_text())
+@pytest.fixture(scope="module")
+def sources() -> Sources:
+    """What stands in each module."""
+    return {_module(file): file.read_text() for file in (ROOT / "src").rglob("*.py")}
 
 
 def _module(file: Path) -> str:
@@ -27,36 +25,34 @@ def _module(file: Path) -> str:
     return ".".join(parts).removesuffix(".__init__")
 
 
-def _defined(*kinds: type[ast.stmt]) -> dict[str, set[str]]:
+def _defined(kind: str, sources: Sources) -> dict[str, set[str]]:
     """Modules by the public name that they define at the top level."""
     found: dict[str, set[str]] = defaultdict(set)
-    for file in SOURCES:
-        for node in _tree(file).body:
-            if isinstance(node, kinds) and not node.name.startswith("_"):
-                found[node.name].add(_module(file))
+    for module, source in sources.items():
+        for name in re.findall(rf"^{kind} ([A-Za-z]\w*)", source, flags=re.MULTILINE):
+            found[name].add(module)
     return found
 
 
-def _imported() -> dict[str, set[str]]:
+def _imported(sources: Sources) -> dict[str, set[str]]:
     """Modules by the names that others import from them, as they are."""
     found: dict[str, set[str]] = defaultdict(set)
-    for file in SOURCES:
-        for node in ast.walk(_tree(file)):
-            for alias in node.names if isinstance(node, ast.ImportFrom) else ():
-                if alias.asname is None:
-                    found[alias.name].add(node.module or "")
+    for source in sources.values():
+        for module, many, few in _IMPORTS.findall(source):
+            for name in re.sub(r"#.*", "", many or few).split(","):
+                found[name.strip()].add(module)
     return found
 
 
-def test_no_two_modules_have_a_public_class_of_the_same_name() -> None:
-    collide = {name: sorted(modules) for name, modules in _defined(ast.ClassDef).items()}
+def test_no_two_modules_have_a_public_class_of_the_same_name(sources: Sources) -> None:
+    collide = {name: sorted(modules) for name, modules in _defined("class", sources).items()}
     assert {name: modules for name, modules in collide.items() if len(modules) > 1} == {}
 
 
-def test_no_two_functions_that_are_imported_by_name_have_the_same_name() -> None:
+def test_no_two_functions_that_are_imported_by_name_have_the_same_name(sources: Sources) -> None:
     """Functions that callers qualify, such as `config.parse`, may have a short name."""
-    imported = _imported()
-    functions = _defined(ast.FunctionDef, ast.AsyncFunctionDef)
+    imported = _imported(sources)
+    functions = _defined("(?:async )?def", sources)
     collide = {name: sorted(modules & imported[name]) for name, modules in functions.items()}
     assert {name: modules for name, modules in collide.items() if len(modules) > 1} == {}
 
@@ -64,19 +60,16 @@ def test_no_two_functions_that_are_imported_by_name_have_the_same_name() -> None
 # -- the glossary ----------------------------------------------------------------------------------
 
 
-def _words() -> Iterator[str]:
-    """Identifiers in words, comments and docstrings of the sources, lower case."""
-    for file in SOURCES:
-        for token in tokenize.generate_tokens(io.StringIO(file.read_text()).readline):
-            if token.type == tokenize.NAME:
-                yield re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", token.string)
-            elif token.type in (tokenize.COMMENT, tokenize.STRING):
-                yield token.string
+def _plain(word: str) -> str:
+    """Comments and strings as they are, identifiers in words."""
+    return word if word[0] in "\"'#" else re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", word)
 
 
 @pytest.fixture(scope="module")
-def used() -> str:
-    return re.sub(r"\s+", " ", " ".join(_words()).lower())
+def used(sources: Sources) -> str:
+    """Identifiers in words, comments and strings of the sources, each once, lower case."""
+    found = {word for source in sources.values() for word in _WORDS.findall(source)}
+    return re.sub(r"\s+", " ", " | ".join(map(_plain, found)).lower())
 
 
 @pytest.mark.parametrize("term", TERMS)
