@@ -1,9 +1,7 @@
-"""The house rules, held as tests: layers, types, style, and what must not be in a commit."""
+"""House rules, held as tests. Layers, types, lint and format are held by `make check`."""
 
 import ast
 import re
-import subprocess
-import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -14,22 +12,6 @@ import yaml
 from fairlead import __version__
 
 ROOT = Path(__file__).parents[1]
-TOOLS = Path(sys.executable).parent
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(["lint-imports", "--no-cache"], id="rooms import downwards only"),
-        pytest.param(["mypy"], id="types"),
-        pytest.param(["ruff", "check", "."], id="lint"),
-        pytest.param(["ruff", "format", "--check", "."], id="format"),
-    ],
-)
-def test_the_house_is_in_order(command: list[str]) -> None:
-    program = [str(TOOLS / command[0]), *command[1:]]
-    ended = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 @pytest.mark.parametrize("folder", ["tests/e2e", "bench"])
