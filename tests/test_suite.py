@@ -36,6 +36,12 @@ def test_a_phase_shows_its_lines_and_keeps_the_last_one() -> None:
     assert said == ["one", "two", ""]
 
 
+def test_what_one_process_has_compiled_others_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    _, said = ran(f"{sys.executable} -c 'import sys; print(sys.dont_write_bytecode)'")
+    assert said == ["False"]
+
+
 def test_nothing_to_run_is_no_failure() -> None:
     assert Result("queue", NOTHING, 0, 0).ok
 

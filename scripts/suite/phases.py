@@ -19,6 +19,9 @@ from pathlib import Path
 #: For fixtures to stop what they started, after an interrupt.
 GRACE_S = 30.0
 _SET_CHILD_SUBREAPER = 36
+#: Python keeps what it has compiled even if the user's environment says not to: else each worker
+#: and each process that a test starts compiles all of it again.
+COMPILED_ONCE = {"PYTHONDONTWRITEBYTECODE": ""}
 #: pytest's status when there was nothing to run.
 NOTHING = 5
 
@@ -60,7 +63,7 @@ class Phase:
         self._began = time.monotonic()
         self._process = subprocess.Popen(
             command,
-            env={**os.environ, **(env or {})},
+            env={**os.environ, **COMPILED_ONCE, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
