@@ -1,6 +1,6 @@
 # Everything a developer does here, by name. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup control-plane run test test-all test-1.37 test-node test-peers image fast properties fuzz check format bench bench-openb bench-jct calibrate lock manifests live-view clean
+.PHONY: help setup control-plane run test test-all test-1.37 test-node test-peers image fast properties fuzz mutants mutants-server check format bench bench-openb bench-jct calibrate lock manifests live-view clean
 VENV := .venv/bin
 
 help: ## list the commands
@@ -43,6 +43,13 @@ properties: setup ## the property tests with examples drawn at random, to find w
 fuzz: setup ## more mutated objects, in this process and on a real kube-apiserver (SEED=7 FOR=600, seconds for each test)
 	@$(VENV)/python controlplane/build.py
 	@FUZZ_SEED=$(or $(SEED),2) FUZZ_FOR=$(or $(FOR),60) $(VENV)/python -m pytest -q -x -s tests/fuzz tests/e2e/test_fuzz*.py
+
+mutants: setup ## 300 small faults put into src, one by one: does a plain test notice? (ARGS="--area gangs")
+	@$(VENV)/python scripts/mutants.py plain $(ARGS)
+
+mutants-server: setup ## those still alive, with the server tests that come to them, at most 4 minutes each
+	@$(VENV)/python controlplane/build.py --with helm,prometheus,device-cel,dra-allocator,dra-allocator-1.37
+	@$(VENV)/python scripts/mutants.py server $(ARGS)
 
 check: setup ## format, lint, types, layers
 	@$(VENV)/ruff format --check .

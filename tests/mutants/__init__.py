@@ -1,0 +1,1 @@
+"""Small faults put into src, and the tests that notice them: `make mutants`."""
