@@ -10,6 +10,7 @@ Prints a line every five seconds, and in the end the minutes and CPU of each pha
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -190,6 +191,9 @@ def main(arguments: Sequence[str]) -> int:
     command, rest = arguments[0], list(arguments[1:])
     if os.environ.get("LAST_FAILED"):
         rest.append("--last-failed")
+    # In the background of a shell, Ctrl-C is ignored unless somebody asks for it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with leaving_nothing():
         try:
             match command:
