@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import ssl
 import subprocess
 import time
@@ -74,11 +75,24 @@ def fairlead(
     try:
         yield running
     finally:
-        # Before it has started, a SIGTERM ends it as it ends any program.
-        eventually(lambda: process.poll() is not None or '"started"' in log.read_text())
-        process.terminate()
-        status = process.wait(PATIENCE_S)
+        status = stopped(process)
     assert status == ends_with, f"fairlead ended with {status}: {log.read_text()[-2000:]}"
+
+
+def stopped(process: subprocess.Popen[bytes] | Program) -> int:
+    """Its status after a SIGTERM, which ends it as any other program before it has started."""
+    eventually(lambda: process.poll() is not None or _catches(process.pid, signal.SIGTERM))
+    process.terminate()
+    return process.wait(PATIENCE_S)
+
+
+def _catches(pid: int, number: signal.Signals) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    caught = re.search(r"^SigCgt:\s*(\w+)$", status, re.MULTILINE)
+    return bool(caught and int(caught[1], 16) >> (number - 1) & 1)
 
 
 def eventually(holds: Callable[[], Any], timeout_s: float = PATIENCE_S, what: str = "") -> Any:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from fairlead.sim.controlplane import ControlPlane, served
-from fairleads import FAIRLEAD, PATIENCE_S, eventually, fetched
+from fairleads import FAIRLEAD, eventually, fetched, stopped
 from manifests import NAMESPACE, documents, wait_for_rights
 from manifests import WEBHOOK as IDENTITY
 from preloaded import Program
@@ -170,8 +170,7 @@ def webhook(
         assert process.poll() is None, log.read_text()[-2000:]
         yield running
     finally:
-        process.terminate()
-        status = process.wait(PATIENCE_S)
+        status = stopped(process)
     assert status == 0, f"fairlead webhook ended with {status}: {log.read_text()[-2000:]}"
 
 
