@@ -1,9 +1,9 @@
 """The control planes as fixtures: the real one, shared or of a test's own, and the embedded one.
 
-A test asks for `control_plane` and leaves nothing behind in it; a test that kills things asks for
-`new_control_plane`. Both bring the `server` marker along, and only tests with that marker cause
-the programs to be built. `embedded_plane` needs no build. FAIRLEAD_KUBERNETES=1.37 in the
-environment picks another version than the default.
+A test asks for `control_plane` and leaves nothing behind in it, or for one of `planes` if it needs
+other flags; a test that kills things asks for `new_control_plane`. All bring the `server` marker
+along, and only tests with that marker cause the programs to be built. `embedded_plane` needs no
+build. FAIRLEAD_KUBERNETES=1.37 in the environment picks another version than the default.
 When a test fails, its report says where the logs of the control plane are; otherwise they go.
 """
 
@@ -39,7 +39,7 @@ BUILD = Path(__file__).parents[1] / "controlplane" / "build.py"
 PROGRAMS = {"up", "start", "builder", "embedded_plane"}
 #: Folders whose tests all need a server or a program, or come with one that does.
 LIVE = {"e2e", "stories"}
-PLANES = {"control_plane", "new_control_plane", "embedded_plane"}
+PLANES = {"planes", "new_control_plane", "embedded_plane"}
 #: Parts that are built for tests with these fixtures alone, which only `make test-all` runs.
 EXTRA_PARTS = {
     "helm": "helm",
@@ -149,11 +149,28 @@ def prometheus(assets: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def real_plane(assets: Path, pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
-    """etcd and kube-apiserver, shared: leave nothing behind that another test could see."""
-    start = functools.partial(ControlPlane.start, assets)
-    with _started(start, pytestconfig.stash[SCRATCH]) as plane:
+def planes(assets: Path, pytestconfig: pytest.Config) -> Iterator[Callable[..., ControlPlane]]:
+    """Shared control planes, one for all who name the same options of `ControlPlane.start`.
+
+    Leave nothing behind in them that another test could see.
+    """
+    kept: dict[tuple[Any, ...], ControlPlane] = {}
+    with contextlib.ExitStack() as stack:
+
+        def plane(**options: Any) -> ControlPlane:
+            key = tuple(sorted(options.items()))
+            if key not in kept:
+                start = functools.partial(ControlPlane.start, assets, **options)
+                kept[key] = stack.enter_context(_started(start, pytestconfig.stash[SCRATCH]))
+            return kept[key]
+
         yield plane
+
+
+@pytest.fixture(scope="session")
+def real_plane(planes: Callable[..., ControlPlane]) -> ControlPlane:
+    """etcd and kube-apiserver without the admission that needs other programs."""
+    return planes()
 
 
 @pytest.fixture(scope="session")

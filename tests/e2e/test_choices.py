@@ -273,13 +273,11 @@ SCENES = {
 
 
 @pytest.fixture(scope="module")
-def arena(assets, tmp_path_factory):
+def arena(real_plane):
     """One API server with kube-scheduler and Fairlead at work on it."""
-    folder = tmp_path_factory.mktemp("choices")
-    with ControlPlane.start(assets, folder) as plane, plane.start_kube_scheduler():
-        options = ("--profile", "default-scheduler", "--scheduler-name", OURS)
-        with fairlead(plane, *options):
-            yield plane
+    options = ("--profile", "default-scheduler", "--scheduler-name", OURS)
+    with real_plane.start_kube_scheduler(), fairlead(real_plane, *options):
+        yield real_plane
 
 
 _numbers = itertools.count()

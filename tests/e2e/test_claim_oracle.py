@@ -21,15 +21,10 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def arena(assets, tmp_path_factory) -> Iterator[ControlPlane]:
+def arena(real_plane: ControlPlane) -> Iterator[ControlPlane]:
     """One API server, with kube-scheduler and Fairlead at work on it."""
-    folder = tmp_path_factory.mktemp("oracle-claims")
-    with (
-        ControlPlane.start(assets, folder) as plane,
-        plane.start_kube_scheduler(),
-        fairlead(plane),
-    ):
-        yield plane
+    with real_plane.start_kube_scheduler(), fairlead(real_plane):
+        yield real_plane
 
 
 @pytest.fixture

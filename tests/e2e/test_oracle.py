@@ -190,11 +190,10 @@ SCENES = {
 
 
 @pytest.fixture(scope="module")
-def arena(assets, tmp_path_factory):
+def arena(real_plane):
     """One API server, and kube-scheduler at work on it."""
-    folder = tmp_path_factory.mktemp("oracle")
-    with ControlPlane.start(assets, folder) as plane, plane.start_kube_scheduler():
-        yield plane
+    with real_plane.start_kube_scheduler():
+        yield real_plane
 
 
 @pytest.fixture(scope="module", autouse=True)

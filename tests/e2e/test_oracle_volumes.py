@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
 from storages import STORAGE, Storage, uses
 
@@ -216,15 +215,10 @@ SCENES = {
 
 
 @pytest.fixture(scope="module")
-def arena(assets, tmp_path_factory):
+def arena(real_plane):
     """One API server, with kube-scheduler and Fairlead at work on it."""
-    folder = tmp_path_factory.mktemp("oracle-volumes")
-    with (
-        ControlPlane.start(assets, folder) as plane,
-        plane.start_kube_scheduler(),
-        fairlead(plane),
-    ):
-        yield plane
+    with real_plane.start_kube_scheduler(), fairlead(real_plane):
+        yield real_plane
 
 
 _numbers = itertools.count()

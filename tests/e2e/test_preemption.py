@@ -75,14 +75,14 @@ SCENES = {
 
 
 @pytest.fixture(scope="module")
-def arena(assets, tmp_path_factory) -> Iterator[ControlPlane]:
-    folder = tmp_path_factory.mktemp("preemption")
-    with ControlPlane.start(assets, folder) as plane:
-        for name, value in [*PRIORITIES.items(), ("gentle", 10)]:
-            policy = {"preemptionPolicy": "Never"} if name == "gentle" else {}
-            served.priority_class(plane, name, value, **policy)
-        with plane.start_kube_scheduler(), fairlead(plane):
-            yield plane
+def arena(real_plane: ControlPlane) -> Iterator[ControlPlane]:
+    served.priority_class(real_plane, "gentle", 10, preemptionPolicy="Never")
+    with (
+        served.priority_classes(real_plane, {**PRIORITIES, "gentle": 10}),
+        real_plane.start_kube_scheduler(),
+        fairlead(real_plane),
+    ):
+        yield real_plane
 
 
 @pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES.keys())

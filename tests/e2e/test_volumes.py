@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
 from storages import SELECTED_NODE, Storage, reaches, uses
 
@@ -17,17 +16,17 @@ SCHEDULERS = ("default-scheduler", "gpu-scheduler")
 
 
 @pytest.fixture(scope="module")
-def plane(assets, tmp_path_factory):
-    """Nodes a, b and c, with kube-scheduler at work; Fairlead comes with each test."""
-    folder = tmp_path_factory.mktemp("volumes")
+def plane(real_plane):
+    """Nodes a, b and c, with kube-scheduler and Fairlead at work."""
     with (
-        ControlPlane.start(assets, folder) as started,
-        started.start_controller_manager(CONTROLLERS),
-        started.start_kube_scheduler(),
+        real_plane.start_controller_manager(CONTROLLERS),
+        real_plane.start_kube_scheduler(),
     ):
         for name in "abc":
-            started.create_nodes([name], labels={HOST: name})
-        yield started
+            real_plane.create_nodes([name], labels={HOST: name})
+        yield real_plane
+        for name in "abc":
+            real_plane.api("DELETE", f"/api/v1/nodes/{name}")
 
 
 _numbers = itertools.count()
@@ -48,7 +47,7 @@ def storage(plane, pods):
     made.remove_all()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def ours(plane):
     with fairlead(plane) as running:
         eventually(lambda: running.get("/readyz")[0] == 200)
@@ -212,8 +211,8 @@ def test_a_provisioner_that_fails_is_told_and_asked_again(pods, storage, ours, s
 def test_a_restart_in_between_loses_nothing(plane, pods, storage) -> None:
     a_class(pods, storage, PROVISIONER)
     storage.a_claim("data")
-    with fairlead(plane):
-        pods.create("user", volumes=uses("data"))
+    with fairlead(plane, "--scheduler-name", "restarted"):
+        pods.create("user", scheduler="restarted", volumes=uses("data"))
         sent = eventually(
             lambda: storage.claim("data")["metadata"].get("annotations", {}).get(SELECTED_NODE)
         )
@@ -221,7 +220,7 @@ def test_a_restart_in_between_loses_nothing(plane, pods, storage) -> None:
 
     provision(storage, "data")
     eventually(lambda: is_bound(storage, "data"))
-    with fairlead(plane):
+    with fairlead(plane, "--scheduler-name", "restarted"):
         assert pods.wait_bound("user") == {"user": sent}
 
 
