@@ -28,9 +28,11 @@ from embedded_plane import EmbeddedPlane
 from fairlead.sim.controlplane import ControlPlane
 
 # How long an example takes depends on who else uses the machine. The examples of `make test` are
-# the same in each run; `make properties` draws others.
+# few and the same in each run, those of `make test-all` all (`full`); `make properties` draws
+# others. `tests/examples.py` says how many each test has.
 _PATIENT: Any = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("fairlead", derandomize=True, **_PATIENT)
+settings.register_profile("fairlead", derandomize=True, max_examples=30, **_PATIENT)
+settings.register_profile("full", derandomize=True, **_PATIENT)
 settings.register_profile("random", **_PATIENT)
 settings.load_profile("fairlead")
 

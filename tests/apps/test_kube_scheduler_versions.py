@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from examples import examples
 from fairlead.apps import cli
 from fairlead.apps.config import kube_scheduler
 from fairlead.apps.config.findings import Translation
@@ -70,7 +71,7 @@ _POINTS = st.sampled_from(["multiPoint", "filter", "score", "preFilter", "postFi
 
 
 @given(plugins=st.dictionaries(_POINTS, _SETS, max_size=2))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_versions_that_take_a_file_make_the_same_rules_of_it(plugins: dict[str, Any]) -> None:
     text = yaml.safe_dump({"profiles": [{"plugins": json.loads(json.dumps(plugins))}]})
     found = [read(text, known) for known in KNOWN]

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from examples import examples
 from fairlead.apps.agent.partition_state import PartitionState
 from fairlead.apps.agent.partitioning import GpuCut, HeldSlices, Owned, Partitioner
 from fairlead.model.gpus import instance_id
@@ -284,7 +285,6 @@ def test_killed_at_a_step_it_goes_on_from_there(step: str, nth: int, after: bool
 
 
 TestPartitions = Partitions.TestCase
-TestPartitions.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)  # fmt: skip
+TestPartitions.settings = examples(
+    60, steps=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)

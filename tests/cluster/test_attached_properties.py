@@ -1,10 +1,10 @@
 """However storage and pods came to be as they are, the count of volumes is a fresh count's."""
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from builders import a_node, a_pod
+from examples import examples
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.storage import Attachment, CsiNode, StorageClass, Volume, VolumeClaim
 from fairlead.model.volumes import CsiVolume, PodVolumes, VolumeClaimUse
@@ -146,4 +146,4 @@ def _over(cluster: Cluster, asked: PodVolumes) -> dict[str, bool]:
 
 
 TestLimits = Limits.TestCase
-TestLimits.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestLimits.settings = examples(60, steps=30)

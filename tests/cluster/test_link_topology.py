@@ -3,9 +3,10 @@
 from itertools import combinations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead.cluster.link_topology import (
     LinkTopology,
     always_joined,
@@ -18,7 +19,7 @@ from fairlead.model.machines import all_joined
 from wirings import CUBE_MESH, PCIE, slowest_of_best_ring, wirings
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(wirings())
 def test_every_set_has_the_ring_that_trying_all_finds(links: Links) -> None:
     topology = LinkTopology(links)
@@ -28,7 +29,7 @@ def test_every_set_has_the_ring_that_trying_all_finds(links: Links) -> None:
         assert topology.total[bits] == sum(links[a][b] for a, b in combinations(gpus, 2))
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(wirings(), st.integers(2, 5), st.data())
 def test_joined_means_that_some_set_of_that_size_is(links: Links, count: int, data) -> None:
     usable = data.draw(st.lists(st.booleans(), min_size=len(links), max_size=len(links)))

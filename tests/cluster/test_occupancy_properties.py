@@ -1,10 +1,10 @@
 """Whatever happens in whatever order, the columns equal the sum of the holdings."""
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from builders import a_node, a_pod
+from examples import examples
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.model.nodes import GPU
@@ -87,5 +87,5 @@ class Occupancy(RuleBasedStateMachine):
         assert int(self.cluster.nodes.present().sum()) == len(self.cluster)
 
 
-Occupancy.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Occupancy.TestCase.settings = examples(60, steps=30)
 TestOccupancy = Occupancy.TestCase

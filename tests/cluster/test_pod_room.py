@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 
 from builders import SCHEDULER, a_node, a_pod, drawn
 from drawn_worlds import World, worlds
+from examples import examples
 from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.pod_room import pod_room
 from fairlead.model.pods import HostPort
@@ -30,7 +31,7 @@ def test_places_for_pods_and_ports_count() -> None:
     assert pod_room(alone, alone.resources, None, cluster.nodes).tolist() == [1, 1]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(worlds(affine=False))
 def test_at_least_as_many_as_are_really_placed(world: World) -> None:
     cluster = world.cluster()

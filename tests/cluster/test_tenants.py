@@ -2,11 +2,11 @@
 
 from collections import Counter
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from builders import a_node, a_pod
+from examples import examples
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.gpus import Gpu, GpuUse, Grant, Inventory
 from fairlead.model.nodes import GPU
@@ -133,7 +133,7 @@ class TenantsMachine(RuleBasedStateMachine):
 
 
 TestTenants = TenantsMachine.TestCase
-TestTenants.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestTenants.settings = examples(60, steps=25)
 
 
 def test_nothing_is_counted_until_it_is_asked_for() -> None:

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import SCHEDULER, a_pod, drawing, drawn, pod_term
 from drawn_worlds import NODES, World, worlds
+from examples import examples
 from fairlead.apps.config.profiles import NAMES, built_in
 from fairlead.cluster import trial as trial_module
 from fairlead.cluster.cluster import Cluster
@@ -140,7 +141,7 @@ def lasting(steps: Sequence[Step]) -> list[Step]:
     return left
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(worlds(), _profiles, _steps)
 def test_a_trial_rolled_back_leaves_no_trace(world: World, profile: str, steps: list[Step]) -> None:
     player = Player.of(world, profile)
@@ -164,7 +165,7 @@ def test_a_trial_rolled_back_leaves_no_trace(world: World, profile: str, steps: 
     assert Player.of(world, profile).answers() == before[1]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(worlds(), _profiles, _steps)
 def test_a_trial_committed_is_as_if_done_one_by_one(
     world: World, profile: str, steps: list[Step]
@@ -199,7 +200,7 @@ def _without_nominations(step: Step, world: World) -> Step:
     return ("assume", *step[1:]) if step[0] == "place" and world.nominated else step
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(worlds(), _profiles, _steps)
 def test_placements_in_a_trial_are_those_after_the_earlier_steps_were_done(
     world: World, profile: str, steps: list[Step]

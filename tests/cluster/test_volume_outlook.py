@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from builders import a_node, a_request, selects
+from examples import examples
 from fairlead.cluster import free_volumes, reach
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
@@ -231,7 +232,7 @@ def _offered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.usefixtures("_offered")
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(worlds())
 def test_all_nodes_at_once_are_told_what_each_would_be(world: World) -> None:
     cluster = world.cluster()

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from charts import Helm
+from examples import examples
 from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import eventually
 from manifests import INJECT, policy
@@ -198,9 +199,7 @@ def referring(spec: Json) -> Json:
     return changed
 
 
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=pods())
 def test_both_give_the_same_pod(injecting: ControlPlane, body: Json) -> None:
     by_webhook, by_policy, by_both, untouched = (
@@ -226,9 +225,7 @@ def test_both_give_the_same_pod(injecting: ControlPlane, body: Json) -> None:
         assert set(values) == {"0,1"}
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.sampled_from(["plain", "shared", "kai", "client", "mapped-0", "others"]),
     added=containers(1, "debug"),

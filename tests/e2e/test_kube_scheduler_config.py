@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead.apps.config import kube_scheduler, typed_yaml
 from fairlead.apps.config.findings import Translation
 from fairlead.apps.config.kube_scheduler import format as formats
@@ -533,9 +534,7 @@ POINTS = st.dictionaries(
 
 
 @given(points=POINTS)
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_mixture_is_merged_alike(points: dict[str, Any], oracle: KubeScheduler) -> None:
     config = plugins(**points)
     theirs = oracle.complete(config)

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_node
+from examples import examples, some
 from fairlead.engine.plans import Plans
 from fairlead.model.backfill import BackfillMode, BackfillTerms
 from fairlead.model.gpus import Gpu, GpuRequest, Inventory, MigProfile
@@ -76,7 +77,7 @@ KINDS = list(product((1, 2, 3), (1, 3)))
 @pytest.mark.parametrize("second", KINDS, ids=str)
 def test_no_unit_delays_a_planned_start(terms: BackfillTerms, second: tuple[int, int]) -> None:
     """All sequences of three jobs behind one that takes two of three nodes."""
-    for third, last in product(KINDS, repeat=2):
+    for third, last in some(product(KINDS, repeat=2), 8, second):
         jobs = [Job(2, 2), Job(*second), Job(*third), Job(*last, at_s=1)]
         check(jobs, terms, THREE_NODES)
 
@@ -116,7 +117,7 @@ def test_no_share_delays_a_planned_start_in_any_order(
     terms: BackfillTerms, second: tuple[int, int]
 ) -> None:
     """All sequences of three shares behind two that take both GPUs in part."""
-    for third, last in product(PARTS, repeat=2):
+    for third, last in some(product(PARTS, repeat=2), 4, second):
         asked = [(2, 700, 2), (2, *second), (1, *third), (1, *last)]
         jobs = [Job(pods, run_s, asks=a_share(milli)) for pods, milli, run_s in asked]
         check(jobs, terms, [a_gpu_node("n0", gpus=2)])
@@ -153,26 +154,26 @@ def drawn_jobs(draw: st.DrawFn, asks: st.SearchStrategy[dict[str, object]]) -> l
 
 @TERMS
 @given(jobs=drawn_jobs(SHARES))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_no_share_of_a_gpu_delays_a_planned_start(terms: BackfillTerms, jobs: list[Job]) -> None:
     check(jobs, terms, [a_gpu_node("n0", gpus=2), a_gpu_node("n1", gpus=1)])
 
 
 @TERMS
 @given(jobs=drawn_jobs(SLICES))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_no_slice_of_a_gpu_delays_a_planned_start(terms: BackfillTerms, jobs: list[Job]) -> None:
     check(jobs, terms, [a_cut_node("n0", 1), a_cut_node("n1", 1)])
 
 
 @given(drawn_jobs(WHOLE))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_no_unit_on_unequal_nodes_delays_any_of_many_planned_starts(jobs: list[Job]) -> None:
     check(jobs, CONSERVATIVE, [a_node("n0", gpus=2), a_node("n1", gpus=3), a_node("n2", gpus=2)])
 
 
 @given(drawn_jobs(WHOLE))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_no_unit_on_nodes_with_several_gpus_delays_a_planned_start(jobs: list[Job]) -> None:
     check(jobs, EASY, [a_node("n0", gpus=2), a_node("n1", gpus=3), a_node("n2", gpus=2)])
 
@@ -196,7 +197,7 @@ def test_no_unit_gains_by_a_run_time_that_is_100_times_too_short(
     mode: BackfillMode, first: tuple[int, int]
 ) -> None:
     """All orders of two units that say they end before the planned start, and do not."""
-    for second in LIES:
+    for second in some(LIES, 3, first):
         world = LyingWorld(*THREE_NODES, terms=BackfillTerms(mode, resolution_s=0.0))
         world.submit(*a_job("r", 2, 5))
         world.submit(*a_job("head", 3, 7))

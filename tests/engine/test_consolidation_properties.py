@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_node, a_pod, an_engine, see
 from consolidation_world import plan_for, running
+from examples import examples
 from fairlead.engine.consolidation.plans import ConsolidationPlan
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen
@@ -88,7 +89,7 @@ def small_clusters(draw: st.DrawFn, count: int = 1) -> SmallCluster:
     return SmallCluster(free, pools, tuple(pods), asked, draw(st.sampled_from(["", "a"])), count)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(small_clusters())
 def test_what_two_moves_can_do_is_found_and_no_more_gpus_move(small: SmallCluster) -> None:
     selector = (("pool", small.pool),) if small.pool else ()
@@ -99,7 +100,7 @@ def test_what_two_moves_can_do_is_found_and_no_more_gpus_move(small: SmallCluste
     _check(small, found, engine)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(small_clusters(count=2))
 def test_the_same_for_a_gang_of_two(small: SmallCluster) -> None:
     selector = (("pool", small.pool),) if small.pool else ()

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from builders import SCHEDULER, a_node, a_pod, decide_once
+from examples import examples
 from fairlead.apps.config.profiles import built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import (
@@ -212,5 +212,5 @@ class World(RuleBasedStateMachine):
             self.tell(BindFailed(uid, BindProblem.GONE, ""))
 
 
-World.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+World.TestCase.settings = examples(80, steps=40)
 TestWorld = World.TestCase

@@ -2,10 +2,11 @@
 
 from functools import cache
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_node, a_pod, an_engine, decide, pod_term, see
+from examples import examples
 from fairlead.engine.instructions import Bind
 from fairlead.model.gangs import GangSpec, Membership
 
@@ -45,7 +46,7 @@ def bound(free: list[int], sizes: list[int], minimum: int, **more: object) -> in
     return sum(isinstance(each, Bind) for each in made)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(free=FREE, size=st.integers(1, 3), count=st.integers(1, 8), data=st.data())
 def test_equal_pods_are_placed_if_they_can_be(free, size: int, count: int, data) -> None:
     minimum = data.draw(st.integers(1, count))
@@ -54,7 +55,7 @@ def test_equal_pods_are_placed_if_they_can_be(free, size: int, count: int, data)
     assert placed == (most if most >= minimum else 0)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(free=FREE, sizes=st.lists(st.integers(1, 5), min_size=1, max_size=5))
 def test_unequal_pods_are_never_placed_in_part(free, sizes: list[int]) -> None:
     """Largest first is not always the best; what brute force does not find is never placed."""
@@ -63,7 +64,7 @@ def test_unequal_pods_are_never_placed_in_part(free, sizes: list[int]) -> None:
     assert placed in ((0, len(sizes)) if possible else (0,))
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(free=FREE, size=st.sampled_from([1, 2]), counts=st.tuples(*[st.integers(0, 4)] * 2))
 def test_pods_of_sizes_that_divide_each_other_are_placed_if_they_can_be(
     free, size: int, counts: tuple[int, int]
@@ -74,7 +75,7 @@ def test_pods_of_sizes_that_divide_each_other_are_placed_if_they_can_be(
         assert bound(free, sizes, len(sizes)) == (len(sizes) if possible else 0)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(free=FREE, count=st.integers(1, 5))
 def test_pods_that_avoid_each_other_get_a_node_each(free, count: int) -> None:
     apart = pod_term(HOST, app="x")
@@ -82,7 +83,7 @@ def test_pods_that_avoid_each_other_get_a_node_each(free, count: int) -> None:
     assert placed == (count if sum(amount > 0 for amount in free) >= count else 0)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(free=FREE, count=st.integers(1, 5))
 def test_pods_that_seek_each_other_get_one_node(free, count: int) -> None:
     together = pod_term(HOST, app="x")

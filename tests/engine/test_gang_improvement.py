@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import SCHEDULER, a_node, a_pod
+from examples import examples
 from fairlead.apps.config.profiles import aiming, built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import FiguresSeen, NodeGone, NodeSeen, PlanComputed, PodGone
@@ -263,7 +264,7 @@ def test_two_engines_with_the_same_events_decide_the_same() -> None:
     assert found[0] == found[1] != {}
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     st.lists(st.tuples(st.integers(2, 9), st.integers(1, 30)), min_size=2, max_size=5),
     st.lists(st.integers(1, 6), min_size=2, max_size=7),

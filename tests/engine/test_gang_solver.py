@@ -5,10 +5,11 @@ import sys
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import SCHEDULER, a_node
+from examples import examples
 from fairlead.apps.config import config as configs
 from fairlead.apps.config.profiles import built_in
 from fairlead.apps.run.solving import Solving, Worker
@@ -149,7 +150,7 @@ def test_two_engines_with_the_same_events_decide_the_same() -> None:
     assert binds[0] == binds[1] != {}
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     st.lists(st.integers(1, 6), min_size=2, max_size=2, unique=True),
     st.tuples(st.integers(1, 3), st.integers(1, 3)),

@@ -3,17 +3,14 @@ twice.
 
 The machine plays an API server with nodes whose GPUs come, go, move and change, and with pods of
 every kind. After each step the ledger is compared with an auditor who adds everything up again.
-`LEDGER_EXAMPLES=2000` looks longer.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
-import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -24,6 +21,7 @@ from hypothesis.stateful import (
 )
 
 from builders import SCHEDULER, a_node, a_pod, decide_once
+from examples import examples
 from fairlead.apps.config.profiles import built_in, overcommitted
 from fairlead.cluster.checking import misplaced, wrong_nodes
 from fairlead.cluster.cluster import Cluster
@@ -744,21 +742,13 @@ def gpus_by_map(binds: Iterable[Bind]) -> Counter[str]:
     return found
 
 
-#: A hunt takes as long as it takes, and so does the suite on a busy machine.
-pytestmark = pytest.mark.timeout(0 if os.environ.get("LEDGER_EXAMPLES") else 1200)
-
-_HUNT = os.environ.get("LEDGER_EXAMPLES")
-_SETTINGS = settings(
-    max_examples=int(_HUNT or "80"),
-    stateful_step_count=40,
-    deadline=None,
-    database=None,
+_SETTINGS = examples(
+    80,
+    few=8,
+    steps=40,
     phases=[phase for phase in Phase if phase is not Phase.explain],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-if not _HUNT:  # a hunt is for somebody who follows up what it finds; the suite tries the same anew
-    seed(1)(Ledger)
-    seed(1)(Overcommitted)
 Ledger.TestCase.settings = Overcommitted.TestCase.settings = _SETTINGS
 TestLedger = Ledger.TestCase
 TestOvercommitted = Overcommitted.TestCase

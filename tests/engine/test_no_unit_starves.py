@@ -4,10 +4,11 @@ import heapq
 from dataclasses import replace
 from itertools import count
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_node, a_pod, an_engine, see
+from examples import examples
 from fairlead.engine import events
 from fairlead.engine.instructions import Bind, Evict
 from fairlead.model.gangs import GangSpec, Membership
@@ -118,7 +119,7 @@ def a_queue(name: str, **more: object) -> QueueSpec:
     same=st.booleans(),
     gang=st.booleans(),
 )
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(6)
 def test_a_large_unit_starts_beside_endless_small_ones(
     nodes: int,
     weight: float,

@@ -6,11 +6,11 @@ At each step what queues use is compared with what the raw pods say, and no limi
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from builders import a_node, a_pod, an_engine, see
+from examples import examples
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import Bind
@@ -258,4 +258,4 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueues = QueueMachine.TestCase
-TestQueues.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestQueues.settings = examples(60, steps=30)

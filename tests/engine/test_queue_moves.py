@@ -3,10 +3,11 @@
 from dataclasses import replace
 from itertools import count
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_node, a_pod, an_engine, see
+from examples import examples
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import Bind
@@ -74,7 +75,7 @@ class Scene:
         return [f"{attempt.unit.pod.name} {attempt.outcome.name}"]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(steps=STEPS)
 def test_the_order_is_that_of_a_pool_built_anew(steps: list[object]) -> None:
     kept, built = Scene(rebuilt=False), Scene(rebuilt=True)

@@ -2,10 +2,11 @@
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_reclaim import a_world, of, queue
 
+from examples import examples
 from fairlead.model.queues import QueueSpec
 from gang_world import GangWorld, a_gang
 
@@ -58,7 +59,7 @@ def turn(world: GangWorld) -> Counter[str]:
     return found + evicted_units(world)
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@examples(15)
 @given(trees(), arrivals())
 def test_evictions_are_no_more_than_arrivals_and_then_all_is_still(
     specs: list[QueueSpec], coming: list[tuple[str, int, int]]

@@ -14,10 +14,11 @@ import test_engine_properties
 import test_ledger_machine
 import test_queue_machine
 import test_reservation_machine
-from hypothesis import HealthCheck, seed, settings
+from hypothesis import HealthCheck, seed
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 import builders
+from examples import examples
 from fairlead.apps.decision_log import records
 from fairlead.apps.decision_log.frames import LogHeader
 from fairlead.apps.decision_log.log_writer import LogPlan
@@ -116,11 +117,5 @@ def replaying(machine: type[RuleBasedStateMachine], place: Any) -> type[RuleBase
 def test_what_a_machine_does_is_repeated(
     machine: type[RuleBasedStateMachine], place: Callable[..., Any]
 ) -> None:
-    few = settings(
-        max_examples=15,
-        stateful_step_count=30,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    few = examples(15, steps=30, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(seed(1)(replaying(machine, place)), settings=few)

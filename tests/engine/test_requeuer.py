@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from builders import (
@@ -17,6 +17,7 @@ from builders import (
     see,
     selects,
 )
+from examples import examples
 from fairlead.apps.config.profiles import built_in
 from fairlead.engine import requeuer
 from fairlead.engine.engine import Engine
@@ -207,7 +208,7 @@ def decide_on(engine: Engine, now: float) -> list[Instruction]:
 
 
 @pytest.mark.parametrize("slice_", [None, 0], ids=["at once", "one look a turn"])
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(happenings=st.lists(nodes | pods | gone | lost, min_size=3, max_size=12))
 def test_nobody_waits_for_what_is_there(
     happenings: list[Event], slice_: int | None, monkeypatch: pytest.MonkeyPatch

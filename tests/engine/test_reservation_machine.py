@@ -5,14 +5,14 @@ engine wrong if a kubelet would have to reject a pod that was placed, or if a GP
 `LEDGER_EXAMPLES=2000` looks longer.
 """
 
-import os
 from dataclasses import dataclass, field, replace
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from builders import SCHEDULER, a_node, a_pod, decide_once
+from examples import examples
 from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.checking import misplaced, wrong_nodes
 from fairlead.cluster.reserving import sharing
@@ -339,10 +339,5 @@ class Reserving(RuleBasedStateMachine):
         assert {n: int(free[cluster.row_of[n]]) for n in NODES} == NODES
 
 
-Reserving.TestCase.settings = settings(
-    max_examples=int(os.environ.get("LEDGER_EXAMPLES", "60")),
-    stateful_step_count=50,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+Reserving.TestCase.settings = examples(60, few=8, steps=50, suppress_health_check=list(HealthCheck))
 TestReserving = Reserving.TestCase

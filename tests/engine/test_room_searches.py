@@ -4,10 +4,11 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_node, a_pod, an_engine, see
+from examples import examples
 from fairlead.engine import events
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
@@ -93,7 +94,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(steps=STEPS)
 def test_an_answer_that_is_kept_is_that_of_a_search(steps: list[tuple[object, ...]]) -> None:
     scene = Scene(4, 2)

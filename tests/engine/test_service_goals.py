@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_node, a_pod, an_engine, decide, see
+from examples import examples
 from fairlead.engine import events, service_dumps
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceNotice, AnnounceWarning, Bind, Instruction
@@ -220,7 +221,7 @@ def test_attainment_budget_and_burn_rate() -> None:
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 10**6), st.booleans()), max_size=200),
     st.lists(st.binary(min_size=8, max_size=8), max_size=20),
 )
-@settings(max_examples=50)
+@examples(50)
 def test_what_is_kept_is_what_was_counted(
     units: list[tuple[str, int, bool]], missed: list[bytes]
 ) -> None:

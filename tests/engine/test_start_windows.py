@@ -7,11 +7,12 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from builders import a_node, a_pod, an_engine, decide, see
+from examples import examples
 from fairlead.engine import start_windows
 from fairlead.engine.best_start import BestStart
 from fairlead.engine.engine import Engine
@@ -262,7 +263,7 @@ def test_those_who_look_see_the_forecast_of_now() -> None:
     assert "a mean of 102" in plan.sentence
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     feeds=st.lists(st.lists(st.floats(50, 400), min_size=12, max_size=12), min_size=1, max_size=12)
 )
@@ -605,7 +606,7 @@ def test_an_edit_counts_while_a_start_stays_without_a_forecast() -> None:
     assert engine.start_windows.due_s() == HOUR
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     values=st.lists(st.integers(-50, 500), min_size=1, max_size=60),
     missing=st.sets(st.integers(0, 59)),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dialect_objects import (
@@ -29,6 +29,7 @@ from dialect_objects import (
     told,
     volcano_node,
 )
+from examples import examples
 from fairlead.cluster.devices import Devices
 from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.cluster.holdings import Holding
@@ -457,7 +458,7 @@ SCENES = st.one_of(
 
 
 @given(SCENES)
-@settings(max_examples=200)
+@examples(200)
 def test_what_was_told_is_read_back(scene: tuple[Any, Json, Node]) -> None:
     containers, said, node = scene
     pod = a_pod(*containers, annotations=said)
@@ -644,7 +645,7 @@ AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 2**63 - 1),
     AMOUNTS,
     AMOUNTS,
 )
-@settings(max_examples=400)
+@examples(400)
 def test_whatever_is_written_is_taken_calmly(
     said: Json, listed: Json, asked: Json, offered: Json
 ) -> None:

@@ -4,10 +4,11 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from examples import examples
 from fairlead.kube.leadership.election import Election, LeaderRecord, Terms
 
 TERMS = Terms(lease_s=15, renew_s=10, retry_s=2)
@@ -193,4 +194,4 @@ class TwoElectors(RuleBasedStateMachine):
 
 
 TestTwoElectors = TwoElectors.TestCase
-TestTwoElectors.settings = settings(max_examples=200, stateful_step_count=25, deadline=None)
+TestTwoElectors.settings = examples(200, steps=25)

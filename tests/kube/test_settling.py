@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead.engine.events import BindDone, BindFailed, BindProblem
 from fairlead.engine.instructions import Bind
 from fairlead.kube.errors import ReplyLost, Unreachable
@@ -323,7 +324,7 @@ class UnreliableServer:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_what_is_reported_stays_true(seed: int) -> None:
     """Done means bound; failed means unbound, now and ever after."""
 

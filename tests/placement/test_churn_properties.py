@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import SCHEDULER, a_node, a_pod, a_taint, pod_term
+from examples import examples
 from fairlead.apps.config.profiles import KUBE, built_in
 from fairlead.cluster import columns
 from fairlead.cluster.cluster import Cluster
@@ -142,7 +143,7 @@ def test_a_cluster_after_churn_answers_as_a_fresh_one(
 ) -> None:
     monkeypatch.setattr(columns, "MOST_RESOURCES", most)
 
-    @settings(max_examples=50, deadline=None)
+    @examples(50)
     @given(st.lists(steps, min_size=10, max_size=50), st.lists(pods(bound=False), min_size=4))
     def churned(story: list[Node | Pod | str], probes: list[Pod]) -> None:
         world = World()

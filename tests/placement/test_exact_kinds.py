@@ -3,9 +3,10 @@
 from itertools import product
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead.placement.exact_kinds import ExactKinds, PodTable
 
 
@@ -48,7 +49,7 @@ def by_brute_force(
     return min(whole, default=None)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(problems())
 def test_no_placement_is_better(problem: tuple[np.ndarray, ...]) -> None:
     counts, needs, room, free, left, used = problem

@@ -7,10 +7,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import SCHEDULER, a_node, a_pod
+from examples import examples
 from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.gangs import GangSpec, Group, Membership, TopologyRule
@@ -223,7 +224,7 @@ def by_trying_everything(cluster: Cluster, pods: int, most: int | None) -> tuple
     return best
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.dictionaries(
         st.sampled_from(["a1", "a2", "b1"]), st.lists(st.integers(0, 3), min_size=1, max_size=2),

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import SCHEDULER, a_node, a_pod, a_taint, pod_term, selects
+from examples import examples
 from fairlead.apps.config.profiles import KUBE, built_in
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
@@ -137,7 +138,7 @@ def change_other(draw: st.DrawFn, cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("profile", [SCHEDULER, KUBE])
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_whatever_made_a_refused_pod_fit_was_in_the_channel(
     profile: str, data: st.DataObject

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import SCHEDULER, a_node, a_pod
+from examples import examples
 from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.gangs import GangSpec, Group, Membership, TopologyRule
@@ -106,7 +107,7 @@ def keeps_the_rules(cluster: Cluster, plan: GangPlan, racks: Racks) -> None:
 sizes_of_a_group = st.lists(st.integers(1, 4), min_size=1, max_size=3)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     racks=st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=3), min_size=2, max_size=4),
     sizes=st.lists(sizes_of_a_group, min_size=2, max_size=3),

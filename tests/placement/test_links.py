@@ -3,9 +3,10 @@
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead.model.gpus import Gpu, Inventory, Links
 from fairlead.model.machines import all_joined
 from fairlead.placement.links import best_set
@@ -62,7 +63,7 @@ def test_a_large_machine_is_searched_along_its_links() -> None:
     assert best_set(free, 3, WIDE, 3) == (0, 1, 2)
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(wirings(), st.data())
 def test_no_other_set_has_a_better_ring(links: Links, data) -> None:
     free = sorted(data.draw(st.sets(st.integers(0, len(links) - 1), min_size=1)))
@@ -75,7 +76,7 @@ def test_no_other_set_has_a_better_ring(links: Links, data) -> None:
     )
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(wirings(), st.data())
 def test_gpus_that_work_alone_break_as_few_links_as_can_be(links: Links, data) -> None:
     free = sorted(data.draw(st.sets(st.integers(0, len(links) - 1), min_size=1)))

@@ -1,10 +1,11 @@
 """Slices have places: never two on one, never where the GPU does not allow it."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_node, a_pod
+from examples import examples
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Inventory
 from fairlead.model.machines import geometry_of
@@ -72,7 +73,7 @@ def check(uses: list[GpuUse]) -> None:
         taken |= cells
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(
     st.lists(
         st.one_of(

@@ -5,9 +5,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead.placement.tree_knapsack import EVERYWHERE, Knapsack, Objective, Problem, Sets
 from gang_topology_milp import optimum
 
@@ -73,7 +74,7 @@ def by_trying_everything(case: Case) -> tuple[int, ...] | None:
     return min((case.values(taken) for taken in found if in_sets(case, taken)), default=None)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(cases())
 def test_nothing_is_better(case: Case) -> None:
     knapsack = Knapsack(case.problem)
@@ -88,7 +89,7 @@ def test_nothing_is_better(case: Case) -> None:
     assert in_sets(case, taken)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(cases(), st.integers(0, 1))
 def test_each_domain_is_solved_as_if_there_were_no_other(case: Case, level: int) -> None:
     if case.problem.sets and case.problem.sets.level < level:

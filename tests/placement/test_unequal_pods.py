@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead.placement import unequal_pods
 from fairlead.placement.unequal_pods import Kinds, spread_over_few
 from gang_topology import a_cluster, an_unequal_case, measured, planned, pods_of
@@ -45,7 +46,7 @@ def problems(draw: st.DrawFn) -> Kinds:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(problems(), st.integers(1, 3))
 def test_no_node_gets_more_than_it_has(kinds: Kinds, most: int) -> None:
     taken = spread_over_few(kinds, most)

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import SCHEDULER, a_pod, drawn, pod_term
 from drawn_worlds import World, worlds
+from examples import examples
 from fairlead.apps.config.profiles import NAMES, built_in
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.cluster import Cluster
@@ -30,7 +31,7 @@ def unscored(verdict: Verdict) -> Verdict:
 
 @pytest.mark.parametrize("profile", NAMES)
 def test_it_is_as_if_there_were_no_other_nodes(profile: str) -> None:
-    @settings(max_examples=15, deadline=None)
+    @examples(15)
     @given(worlds(affine=False), st.sets(st.integers(0, 5)))
     def as_if(world: World, chosen: set[int]) -> None:
         nodes = tuple(node for n, node in enumerate(world.nodes) if n in chosen)
@@ -46,7 +47,7 @@ def test_it_is_as_if_there_were_no_other_nodes(profile: str) -> None:
     as_if()
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(worlds(), st.sampled_from(NAMES), st.sets(st.integers(0, 5)))
 def test_rules_about_the_cluster_still_see_all_of_it(
     world: World, profile: str, chosen: set[int]

@@ -1,10 +1,11 @@
 """What rules that look around foresee is what they say when it has happened."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_node, a_pod
+from examples import examples
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
@@ -48,7 +49,7 @@ def a_cluster(labels: list[dict[str, str]], there: list[dict]) -> Cluster:
     return cluster
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(
     st.lists(NODE_LABELS, min_size=NODES, max_size=NODES),
     st.lists(THERE, max_size=6),

@@ -6,11 +6,12 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import slow_scores as slow
 from builders import a_node, a_pod, a_taint, pod_term, selects
+from examples import examples
 from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.default_selectors import DefaultSelectors
@@ -563,7 +564,7 @@ JUDGES = {
 
 @pytest.mark.parametrize("judge", JUDGES.values(), ids=JUDGES.keys())
 @given(dice=st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_arrays_agree_with_the_slow_and_simple_scores(judge, dice: random.Random) -> None:
     plugin, slowly = judge
     cluster, scene = random_scene(dice)

@@ -3,11 +3,11 @@
 from collections import Counter
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from builders import a_pod
+from examples import examples
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.gangs import GangSpec
 from fairlead.model.pods import Pod, PodRequest
@@ -347,4 +347,4 @@ class GangMachine(RuleBasedStateMachine):
 
 
 TestGangs = GangMachine.TestCase
-TestGangs.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestGangs.settings = examples(60, steps=30)

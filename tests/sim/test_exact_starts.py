@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from counted_room import GpuRoom, Parts
 from counted_starts import StartsByService
+from examples import examples
 from fairlead.apps.simulate.placements import placement_profile
 from fairlead.model.run_times import RunTime
 from fairlead.model.start_terms import EASY_TERMS, SHORT_FIRST_TERMS, StartTerms
@@ -128,7 +129,7 @@ def drawn_jobs(draw: st.DrawFn) -> list[SimJob]:
     ("policy", "terms"), [("ssf-easy", EASY_TERMS), ("short-first", SHORT_FIRST_TERMS)]
 )
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_jobs_start_as_the_published_rule_says(
     policy: str, terms: StartTerms, data: st.DataObject
 ) -> None:
@@ -137,6 +138,6 @@ def test_jobs_start_as_the_published_rule_says(
 
 
 @given(drawn_jobs())
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_jobs_start_by_arrival_as_easy_backfill_says(jobs: list[SimJob]) -> None:
     assert simulated(jobs, "fifo-easy") == counted_fifo(jobs)

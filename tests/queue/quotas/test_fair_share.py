@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from fairlead.queue.quotas.fair_share import QueueDemand, continuous
 
 AMOUNTS = st.integers(0, 64_000)
@@ -64,7 +65,7 @@ def near(one: float, other: float, total: float) -> bool:
 
 
 @given(st.integers(0, 256_000), LEVELS)
-@settings(max_examples=150)
+@examples(150)
 def test_shares_are_those_of_an_exact_division(total: int, queues: list[QueueDemand]) -> None:
     shares = continuous(total, queues)
     for share, exact in zip(shares, exactly(total, queues), strict=True):

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from examples import examples
 from fairlead.model.queues import GPUS, QueueSpec, Sharing
 from fairlead.queue.quotas.shares import FairShares
 from fairlead.queue.quotas.sums import TreeSums
@@ -222,4 +222,4 @@ class Changes(RuleBasedStateMachine):
 
 
 TestChanges = Changes.TestCase
-TestChanges.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestChanges.settings = examples(40, steps=30)
