@@ -5,6 +5,7 @@ that has seen nothing else, or it has a bound. docs/architecture.md lists the bo
 """
 
 import asyncio
+import functools
 import pkgutil
 import subprocess
 import sys
@@ -204,6 +205,7 @@ def _is_ours(module: str) -> bool:
     return module.startswith("fairlead.") and not module.startswith("fairlead.sim.")
 
 
+@functools.cache
 def caches() -> dict[str, Any]:
     """Every cache of a module, by its name below `fairlead`; where it is defined, if it says so."""
     found: dict[int, tuple[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Ten thousand claims, as fast as devices become free, while watches are late and out of order.
+"""Thousands of claims, as fast as devices become free, while watches are late and out of order.
 
 The server of the test knows who holds what at every revision: no device is ever held by two claims.
 """
@@ -9,6 +9,7 @@ from random import Random
 
 from builders import a_node, an_engine, see
 from claim_objects import GPU_CLASS, a_claim, a_claim_user, a_claiming_pod, a_slice
+from examples import number
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import Bind, Instruction, Prepare
@@ -16,7 +17,7 @@ from fairlead.model.claims import DeviceId, ResourceClaim
 from fairlead.model.pods import Pod
 from fairlead.plugins.claim_step import ClaimStep
 
-CLAIMS = 10_000
+CLAIMS = number(10_000, few=500)
 NODES, GPUS = 12, 8
 #: Pods that wait at a time.
 BACKLOG = 40
