@@ -13,8 +13,10 @@ import pytest
 
 from charts import Helm
 from dra_objects import DraObjects
+from engine_cast import EngineStage
 from fairlead.sim.controlplane import ChildProcess, ControlPlane
 from fairleads import Pods, Running, fairlead
+from stages import Stage
 
 _numbers = itertools.count()
 
@@ -85,3 +87,11 @@ def kwok(control_plane: ControlPlane, kwok_program: Path) -> Iterator[ChildProce
 @pytest.fixture
 def charts(helm: Path, tmp_path: Path) -> Helm:
     return Helm(helm, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def play() -> Stage:
+    """Scenes are played in this process, unless a module says otherwise."""
+    stage = EngineStage()
+    stage.make_priorities()
+    return stage

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tables import HOME, NODES, PODS, Body, Stage, pairs, taint
+from stages import Stage
+from tables import HOME, NODES, PODS, Body, pairs, taint
 
 Happening: TypeAlias = Callable[[Stage], None]
 ASKS = f"{PODS.format(HOME)}/asks"
@@ -84,14 +85,7 @@ def pod_comes(name: str, what: Body) -> Happening:
 def resized(name: str, takes: str) -> Happening:
     """The pod's only container now asks for this."""
     body = {"spec": {"containers": [{"name": "main", "resources": {"requests": pairs(takes)}}]}}
-    strategic = "application/strategic-merge-patch+json"
-
-    def happens(play: Stage) -> None:
-        path = play.real(f"{path_of(name)}/resize")
-        status, answer = play.plane.api("PATCH", path, body, content_type=strategic)
-        assert status == 200, answer
-
-    return happens
+    return lambda play: play.resize(path_of(name), body)
 
 
 def own(patch: Body) -> Happening:

@@ -1,30 +1,19 @@
-"""Where a pod may go: a table after kube-scheduler's own integration tests, on a real API server.
-
-`FAIRLEAD_TABLES_JUDGE=kube-scheduler` plays the same table with the real kube-scheduler, to judge
-the table itself.
-"""
-
-from collections.abc import Iterator
+"""Where a pod may go: a table after kube-scheduler's own integration tests."""
 
 import pytest
 
 from filter_scenes import Scene
 from filter_scenes_nodes import SCENES as ABOUT_NODES
 from filter_scenes_pods import SCENES as ABOUT_PODS
-from tables import Body, Stage, pod, rows, stage
+from stages import Stage
+from tables import Body, params, pod, rows
 from volume_scenes import FILTERS as ABOUT_VOLUMES
 
 SCENES = rows(ABOUT_NODES | ABOUT_PODS, ABOUT_VOLUMES)
 HEAVY = {"metadata": {"name": "@heavy"}, "handler": "x", "overhead": {"podFixed": {"cpu": "1"}}}
 
 
-@pytest.fixture(scope="module")
-def play(assets, tmp_path_factory) -> Iterator[Stage]:
-    with stage(assets, tmp_path_factory.mktemp("filters")) as ready:
-        yield ready
-
-
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("scene", params(SCENES))
 def test_a_pod_goes_where_it_may_or_is_told_why_not(play: Stage, scene: Scene) -> None:
     set_up(play, scene)
     path = play.ask("asks", scene.asks)

@@ -1,33 +1,18 @@
-"""Making room for the important: a table, and stories that take more than one step.
-
-`FAIRLEAD_TABLES_JUDGE=kube-scheduler` plays them with the real kube-scheduler.
-"""
-
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+"""Making room for the important: a table, and stories that take more than one step."""
 
 import pytest
 
-from fairlead.sim.controlplane import served
 from happenings import cordoned, goes, node_comes, node_goes, node_labelled, path_of
-from preemption_scenes import EACH_FOUR, FOUR, PRIORITIES, SCENES, Scene, gpus, has, wants
-from tables import HOME, KUBE, Body, Stage, node, rows, selector, soon, stage
+from preemption_scenes import EACH_FOUR, FOUR, SCENES, Scene, gpus, has, wants
+from stages import Stage
+from tables import HOME, Body, node, params, rows, selector
 from volume_scenes import PREEMPTION as ABOUT_VOLUMES
 
+TABLE = rows(SCENES, ABOUT_VOLUMES)
 HELD = {"metadata": {"finalizers": ["example.com/hold"]}}
 
 
-@pytest.fixture(scope="module")
-def play(assets, tmp_path_factory) -> Iterator[Stage]:
-    with stage(assets, tmp_path_factory.mktemp("preemption")) as ready:
-        for name, value in PRIORITIES.items():
-            policy = {"preemptionPolicy": "Never"} if name == "gentle" else {}
-            served.priority_class(ready, name, value, **policy)
-        yield ready
-
-
-@pytest.mark.parametrize("scene", rows(SCENES, ABOUT_VOLUMES))
+@pytest.mark.parametrize("scene", params(TABLE))
 def test_those_go_who_have_to_and_nobody_else(play: Stage, scene: Scene) -> None:
     set_up(play, scene.nodes, scene.there, scene.budgets, scene.objects)
     path = play.ask("asks", scene.asks)
@@ -73,8 +58,8 @@ def test_the_node_of_a_nominated_pod_that_goes_is_for_others(play: Stage) -> Non
 def test_nobody_else_is_evicted_while_a_victim_takes_its_time(play: Stage) -> None:
     set_up(play, EACH_FOUR, {"x": has(4, **HELD), "y": has(4, on="b", priority="middle", **HELD)})
     high = play.ask("asks", wants(4))
-    soon(lambda: play.nominated(high) == "a", "nominated")
-    soon(lambda: leaving(play, "x"), "x evicted")
+    play.soon(lambda: play.nominated(high) == "a", "nominated")
+    play.soon(lambda: leaving(play, "x"), "x evicted")
     before = play.attempts()
     for label in ("one", "two", "three"):
         node_labelled("b", f"{label}=x")(play)
@@ -88,10 +73,10 @@ def test_nobody_else_is_evicted_while_a_victim_takes_its_time(play: Stage) -> No
 def test_a_more_important_pod_takes_the_nominated_node(play: Stage) -> None:
     set_up(play, FOUR, {"x": has(2, **HELD), "y": has(2, **HELD)})
     middle = play.ask("middle", wants(2, "middle"))
-    soon(lambda: play.nominated(middle) == "a", "middle nominated")
+    play.soon(lambda: play.nominated(middle) == "a", "middle nominated")
     high = play.ask("asks", wants(4))
-    soon(lambda: play.nominated(high) == "a", "high nominated")
-    soon(lambda: play.nominated(middle) == "", "the nomination of middle cleared")
+    play.soon(lambda: play.nominated(high) == "a", "high nominated")
+    play.soon(lambda: play.nominated(middle) == "", "the nomination of middle cleared")
     release(play, "x")
     release(play, "y")
     assert play.wait_bound(high) == "a"
@@ -121,13 +106,12 @@ def test_a_nominated_node_that_is_cordoned_does_not_bind(play: Stage) -> None:
 def test_others_are_evicted_elsewhere_when_the_nominated_node_is_gone(play: Stage) -> None:
     set_up(play, EACH_FOUR, {"x": has(4, **HELD), "y": has(4, on="b", priority="middle")})
     high = play.ask("asks", wants(4))
-    soon(lambda: leaving(play, "x"), "x evicted")
+    play.soon(lambda: leaving(play, "x"), "x evicted")
     node_goes("a")(play)
     release(play, "x")
     assert play.wait_bound(high) == "b"
 
 
-@pytest.mark.skipif(KUBE, reason="only Fairlead is stopped and started here")
 def test_a_nomination_is_remembered_over_a_restart(play: Stage) -> None:
     high = nominated(play, EACH_FOUR | {"b": gpus(4)}, {"y": has(4, on="b", priority="middle")})
     with play.interval():
@@ -144,13 +128,12 @@ def test_a_nomination_is_remembered_over_a_restart(play: Stage) -> None:
 def test_two_at_once_do_not_evict_the_same(play: Stage) -> None:
     set_up(play, EACH_FOUR, {"x": has(4, **HELD), "y": has(4, on="b", **HELD)})
     paths = [play.ask(name, wants(4)) for name in ("one", "two")]
-    soon(lambda: {play.nominated(path) for path in paths} == {"a", "b"}, "one node each")
+    play.soon(lambda: {play.nominated(path) for path in paths} == {"a", "b"}, "one node each")
     release(play, "x")
     release(play, "y")
     assert {play.wait_bound(path) for path in paths} == {"a", "b"}
 
 
-@pytest.mark.skipif(KUBE, reason="kube-scheduler was seen to let the second one wait")
 def test_two_at_once_share_a_node(play: Stage) -> None:
     set_up(play, FOUR, {"x": has(2), "y": has(2)})
     paths = [play.ask(name, wants(2)) for name in ("one", "two")]
@@ -174,23 +157,22 @@ def test_a_gentle_pod_goes_first_when_there_is_room(play: Stage) -> None:
     gentle = play.ask("asks", wants(4, "gentle"))
     play.wait_refused(small)
     play.wait_refused(gentle)
-    time.sleep(1.5)  # the backoff of both, 1 s: the one that ends first would go first
+    play.wait_out_backoff(gentle)  # of both: the one that ends first would go first
     goes("x")(play)
     assert play.wait_bound(gentle) == "a"
     assert not play.node_of(small)
 
 
-@pytest.mark.skipif(KUBE, reason="kube-scheduler tries some sixty times a second")
 def test_denied_evictions_are_no_reason_to_hurry_nor_to_give_up(play: Stage) -> None:
     set_up(play, FOUR, {"x": has(4)})
-    with nobody_may_delete(play):
+    with play.nobody_may_delete():
         high = play.ask("asks", wants(4))
         play.wait_refused(high)
-        before = play.attempts()
-        time.sleep(3)
-        attempts = play.attempts() - before
+        before, began_s = play.attempts(), play.now_s()
+        play.soon(lambda: play.attempts() >= before + 2, "tried twice more")
+        took_s = play.now_s() - began_s
     assert play.wait_bound(high) == "a"
-    assert attempts < 10
+    assert took_s > 1.0
 
 
 # -- nominations by others -----------------------------------------------------------------------
@@ -210,7 +192,7 @@ def test_a_nomination_for_too_small_a_node_is_dropped(play: Stage) -> None:
     set_up(play, FOUR, {})
     path = nominated_by_hand(play, "large", wants(5, "low"), "a")
     play.wait_refused(path)
-    soon(lambda: play.nominated(path) == "", "the nomination cleared")
+    play.soon(lambda: play.nominated(path) == "", "the nomination cleared")
     assert play.wait_bound(play.ask("small", wants(4, "low"))) == "a"
 
 
@@ -266,8 +248,8 @@ def nominated(
     disk = {"a": gpus(4, "disk=ssd")}
     set_up(play, {**(nodes or {}), **disk}, {"x": has(2, **HELD), **(more or {})})
     path = play.ask("asks", wants(4))
-    soon(lambda: play.nominated(path) == "a", "nominated")
-    soon(lambda: leaving(play, "x"), "x evicted")
+    play.soon(lambda: play.nominated(path) == "a", "nominated")
+    play.soon(lambda: leaving(play, "x"), "x evicted")
     return path
 
 
@@ -280,28 +262,6 @@ def leaving(play: Stage, name: str) -> bool:
 def release(play: Stage, name: str) -> None:
     """What kept the victim is gone, and the victim with it."""
     play.change(path_of(name), {"metadata": {"finalizers": None}})
-
-
-@contextmanager
-def nobody_may_delete(play: Stage) -> Iterator[None]:
-    """A policy of a third party that denies every delete of a pod, until the block ends."""
-    kind = "ValidatingAdmissionPolicy"
-    name = {"metadata": {"name": "@stay"}}
-    rule = {
-        "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["DELETE"],
-    }  # fmt: skip
-    spec = {
-        "matchConstraints": {"resourceRules": [rule]},
-        "validations": [{"expression": "request.name != 'x'", "message": "not today"}],
-    }
-    binding = {"policyName": "@stay", "validationActions": ["Deny"]}
-    objects = (
-        {"kind": kind, **name, "spec": spec},
-        {"kind": f"{kind}Binding", **name, "spec": binding},
-    )
-    trial = f"{path_of('x')}?dryRun=All&gracePeriodSeconds=0"
-    with served.policy(play, objects, lambda: play.api("DELETE", trial)[0] == 422):
-        yield
 
 
 def make_budget(play: Stage, app: str, allowed: int) -> None:

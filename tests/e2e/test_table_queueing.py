@@ -1,25 +1,17 @@
-"""When a refused pod tries again: a table of rule by event, on a real API server.
-
-`FAIRLEAD_TABLES_JUDGE=kube-scheduler` plays the same table with the real kube-scheduler.
-"""
-
-from collections.abc import Iterator
+"""When a refused pod tries again: a table of rule by event."""
 
 import pytest
 
 from fairlead.model.behaviour import KUBERNETES_1_36
 from queueing_turns import BOUND, QUIET, TURNS, Turn
-from tables import KUBE, Stage, apart, node, pod, rows, soon, stage, term
+from stages import Stage
+from tables import apart, node, params, pod, rows, term
 from volume_scenes import QUEUEING as ABOUT_VOLUMES
 
-
-@pytest.fixture(scope="module")
-def play(assets, tmp_path_factory) -> Iterator[Stage]:
-    with stage(assets, tmp_path_factory.mktemp("queueing")) as ready:
-        yield ready
+TABLE = rows(TURNS, ABOUT_VOLUMES)
 
 
-@pytest.mark.parametrize("turn", rows(TURNS, ABOUT_VOLUMES))
+@pytest.mark.parametrize("turn", params(TABLE))
 def test_a_refused_pod_tries_again_when_that_could_help(play: Stage, turn: Turn) -> None:
     play.clear()
     for collection, body in turn.objects:
@@ -32,11 +24,11 @@ def test_a_refused_pod_tries_again_when_that_could_help(play: Stage, turn: Turn)
         play.add_pod(f"there-{number}", there)
     play.ready()
     path = play.ask("asks", turn.asks)
-    soon(lambda: turn.because in play.condition(path).get("message", ""), turn.because)
+    play.soon(lambda: turn.because in play.condition(path).get("message", ""), turn.because)
     play.mark()
     before = play.attempts()
     turn.happens(play)
-    follows = _by_kube(turn, play) if KUBE else turn.follows
+    follows = _by_kube(turn, play) if play.is_kube else turn.follows
     if follows == BOUND:
         play.wait_bound(path)
         return
