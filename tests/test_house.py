@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import yaml
 
 from fairlead import __version__
+from yaml_texts import yaml_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -48,7 +48,7 @@ def test_methods_of_dataclasses_are_made_when_they_are_needed() -> None:
 
 
 def test_the_version_is_the_same_everywhere() -> None:
-    chart = yaml.safe_load((ROOT / "deploy/helm/fairlead/Chart.yaml").read_text())
+    chart = yaml_of(ROOT / "deploy/helm/fairlead/Chart.yaml")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     released = re.findall(
         r"^## (\d\S+) - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE

@@ -5,7 +5,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
 
 from fairlead.apps import extender
 from fairlead.apps.extender import ExtenderOptions
@@ -14,12 +13,13 @@ from fairlead.apps.serving.callers import Callers
 from fairlead.kube.admission.certificates import Subject, make
 from fairlead.kube.dialects import RESOURCES
 from fairlead.model.errors import ConfigError
+from yaml_texts import yaml_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "08-extender" / "kube-scheduler.yaml"
 
 
 def test_the_example_keeps_kube_scheduler_from_waiting_for_what_no_node_lists() -> None:
-    (entry,) = yaml.safe_load(EXAMPLE.read_text())["extenders"]
+    (entry,) = yaml_of(EXAMPLE)["extenders"]
     ignored = {r["name"] for r in entry["managedResources"] if r.get("ignoredByScheduler")}
     assert ignored == set(RESOURCES)
 

@@ -22,6 +22,7 @@ from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.errors import ConfigError
 from fairlead.placement.gpus import GpuPolicy
 from fairlead.plugins.registry import FILTERS, SCORES, Registry
+from yaml_texts import yaml_of
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
@@ -508,7 +509,7 @@ def test_these_are_honoured(text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_file_of_another_form_is_refused_as_a_whole(text: str, says: str) -> None:
-    whole = yaml.safe_dump({**HEAD, **yaml.safe_load(text)})
+    whole = yaml.safe_dump({**HEAD, **yaml_of(text)})
     with pytest.raises(ConfigError) as caught:
         kube_scheduler.translate(whole, all_plugins(), KUBERNETES_1_36)
     assert says in str(caught.value)

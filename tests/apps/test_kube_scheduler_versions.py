@@ -22,6 +22,7 @@ from fairlead.model.errors import ConfigError
 from fairlead.plugins.registry import Registry
 from fairlead.plugins.shapes import ShapePoint
 from fairlead.plugins.volume_binding import VolumeBinding
+from yaml_texts import yaml_of
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 PLUGINS = "profiles[0].plugins"
@@ -194,4 +195,4 @@ def test_the_report_as_data_names_the_versions(tmp_path: Path) -> None:
 
     done = CliRunner().invoke(cli.app, ["check-config", str(file), "-o", "json"])
 
-    assert list(yaml.safe_load(done.stdout)["refusals"]) == ["1.36"]
+    assert list(yaml_of(done.stdout)["refusals"]) == ["1.36"]

@@ -13,6 +13,7 @@ from fairlead.sim.controlplane import ControlPlane
 from fairleads import Running, eventually, fairlead
 from manifests import AS_IN_A_POD, CHART, HERE, NAMESPACE, SCHEDULER, kubectl, wait_for_rights
 from webhooks import Webhook, injects, webhook
+from yaml_texts import yamls_of
 
 Object = dict[str, Any]
 Values = Mapping[str, Any]
@@ -42,7 +43,7 @@ class Helm:
         command = ("template", release, str(CHART), "--namespace", namespace)
         done = self.run(*command, values=values or {})
         assert done.returncode == 0, done.stderr
-        return [one for one in yaml.safe_load_all(done.stdout) if one]
+        return yamls_of(done.stdout)
 
     def complaint(self, values: Values) -> str:
         """Why these values are refused."""

@@ -8,12 +8,11 @@ import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-import yaml
-
 from fairlead.sim.controlplane import ControlPlane, served, service_account
 from fairleads import PATIENCE_S, Pods, eventually
 from manifests import NAMESPACE, SCHEDULER, kubectl
 from storages import SELECTED_NODE, Storage, uses
+from yaml_texts import yaml_of
 
 GPU = "nvidia.com/gpu"
 
@@ -43,7 +42,7 @@ def make_room_for_a_gang(plane: ControlPlane, pods: Pods) -> None:
 def ask_as_a_user(plane: ControlPlane, url: str) -> int:
     """What a scheduler answers a user who asks what pods do with their GPUs."""
     file = plane.kubeconfig_for(service_account("default", "curious"))
-    token = yaml.safe_load(file.read_text())["users"][0]["user"]["token"]
+    token = yaml_of(file)["users"][0]["user"]["token"]
     asked = urllib.request.Request(f"{url}/usage", headers={"Authorization": f"Bearer {token}"})
     with urllib.request.urlopen(asked, timeout=PATIENCE_S) as reply:
         return int(reply.status)

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
-import yaml
-
 from fairlead.sim.controlplane import ADMIN, ChildProcess, ControlPlane
 from fairlead.sim.controlplane.client import SyncClient, trusting
 from fairlead.sim.controlplane.namespaces import delete_namespace
 from fairlead.sim.controlplane.process import wait_until
+from yaml_texts import yaml_of
 
 _START_TIMEOUT_S = 180.0
 
@@ -28,7 +27,7 @@ class EmbeddedPlane:
     def __init__(self, directory: Path, kubeconfig: Path) -> None:
         self.logs = directory / "logs"
         self._kubeconfig = kubeconfig
-        document = yaml.safe_load(kubeconfig.read_text())
+        document = yaml_of(kubeconfig)
         cluster = document["clusters"][0]["cluster"]
         authority = directory / "ca.crt"
         authority.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))

@@ -10,12 +10,12 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import msgspec
-import yaml
 
 from fairlead.kube.codec import decode_node, decode_pod
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import PATIENCE_S, Running, eventually, fairlead
 from ledger_audit import books
+from yaml_texts import yaml_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "08-extender" / "kube-scheduler.yaml"
 SCHEDULER = "asks-fairlead"
@@ -23,7 +23,7 @@ SCHEDULER = "asks-fairlead"
 
 def entry(url: str, **changes: Any) -> dict[str, Any]:
     """The example's extender, found at this URL; what is changed to None is left out."""
-    (found,) = yaml.safe_load(EXAMPLE.read_text())["extenders"]
+    (found,) = yaml_of(EXAMPLE)["extenders"]
     said = {**found, "urlPrefix": url, **changes}
     return {key: value for key, value in said.items() if value is not None}
 

@@ -6,9 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fairlead.sim.controlplane import ControlPlane, served, service_account
+from yaml_texts import yamls_of
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -47,7 +46,7 @@ _RIGHTS: dict[str, list[tuple[str, str, dict[str, str]]]] = {
 
 def documents(path: Path = FAIRLEAD, component: str = "") -> list[Object]:
     """The objects in a file, of one component if it is named."""
-    found = [one for one in yaml.safe_load_all(path.read_text()) if one]
+    found = yamls_of(path)
     return [one for one in found if component in ("", one["metadata"]["labels"].get(COMPONENT, ""))]
 
 

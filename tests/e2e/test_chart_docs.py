@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from charts import Helm
 from fairleads import FAIRLEAD
 from manifests import CHART, COMPONENT, ROOT
 from preloaded import run
 from test_chart_values import VALUES, at, by_name
+from yaml_texts import yaml_of
 
 PAGE = (ROOT / "docs" / "install.md").read_text()
 COMMANDS = re.findall(r"^helm (?:install|upgrade) .*", PAGE.replace("\\\n", ""), re.MULTILINE)
@@ -23,8 +23,8 @@ COMMANDS = re.findall(r"^helm (?:install|upgrade) .*", PAGE.replace("\\\n", ""),
 def test_the_configuration_in_the_docs_can_be_served(charts: Helm, tmp_path: Path) -> None:
     block, *more = re.findall(r"^```yaml\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
     for each in more:
-        assert charts.rendered(yaml.safe_load(each))
-    data = by_name(charts.rendered(yaml.safe_load(block)))["ConfigMap/fairlead"]["data"]
+        assert charts.rendered(yaml_of(each))
+    data = by_name(charts.rendered(yaml_of(block)))["ConfigMap/fairlead"]["data"]
     for name, content in data.items():
         (tmp_path / name).write_text(content)
 

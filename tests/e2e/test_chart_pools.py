@@ -5,7 +5,6 @@ import re
 from typing import Any
 
 import pytest
-import yaml
 
 from chart_tables import POD
 from charts import Helm, Object
@@ -13,6 +12,7 @@ from fairlead.sim.controlplane import ControlPlane
 from manifests import ROOT
 from test_chart import enforcing
 from test_chart_values import at, by_name
+from yaml_texts import yaml_of
 
 PRESENT = {"nvidia.com/gpu.present": "true"}
 MPS = {"name": "inference", "nodeSelector": {"pool": "inference"}, "runtimeClassName": "",
@@ -98,7 +98,7 @@ def test_the_pools_in_the_docs_are_taken(charts: Helm) -> None:
     page = (ROOT / "docs" / "devices.md").read_text()
     (block,) = re.findall(r"^```yaml\n(agent:.*?)^```", page, re.DOTALL | re.MULTILINE)
 
-    found = by_name(charts.rendered(yaml.safe_load(block)))
+    found = by_name(charts.rendered(yaml_of(block)))
 
     assert "DaemonSet/fairlead-agent-inference" in found
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
 from audits import Permission, granted
 from chart_tables import (
@@ -29,8 +28,9 @@ from fairlead.kube.gangs.topology_objects import KINDS
 from fairlead.kube.queues import registry as queues
 from fairlead.kube.queues.api import QueueDialect
 from manifests import CHART
+from yaml_texts import yaml_of
 
-VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+VALUES = yaml_of(CHART / "values.yaml")
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 
 
@@ -176,7 +176,7 @@ def test_configuration_and_files_reach_both_programs(charts: Helm) -> None:
     found = by_name(charts.rendered({"config": config, "files": {"p.py": "class P: ..."}}))
 
     data = found["ConfigMap/fairlead"]["data"]
-    assert yaml.safe_load(data["fairlead.yaml"]) == config
+    assert yaml_of(data["fairlead.yaml"]) == config
     assert data["p.py"].strip() == "class P: ..."
     sums = set()
     for name in (SCHEDULER, WEBHOOK):

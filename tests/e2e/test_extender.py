@@ -19,6 +19,7 @@ from fairlead.sim.controlplane.certificates import Authority, KeyPair
 from fairlead.sim.controlplane.client import trusting
 from fairlead.sim.controlplane.commands import free_port
 from fairleads import Pods, eventually
+from yaml_texts import yaml_of
 
 pytestmark = pytest.mark.server
 
@@ -297,7 +298,7 @@ def test_questions_that_make_no_sense(
 def test_before_it_knows_the_cluster_it_asks_for_patience(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
-    config = yaml.safe_load(control_plane.kubeconfig_for().read_text())
+    config = yaml_of(control_plane.kubeconfig_for())
     config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     elsewhere = tmp_path / "kubeconfig"
     elsewhere.write_text(yaml.safe_dump(config))

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
@@ -29,6 +28,7 @@ from fairlead.model.behaviour import KNOWN, KUBERNETES_1_36, Behaviour, behaviou
 from fairlead.plugins.registry import Registry
 from fairleads import FAIRLEAD, PATIENCE_S, eventually, fairlead
 from preloaded import run
+from yaml_texts import yaml_of
 
 KUBECONFIG = {
     "apiVersion": "v1",
@@ -80,7 +80,7 @@ class KubeScheduler:
         if done.returncode != 0:
             return Completed(error=next(line["err"] for line in lines if "err" in line))
         listed = [line["Plugins"] for line in lines if "starts to work with" in line["msg"]]
-        profiles = yaml.safe_load(out.read_text())["profiles"]
+        profiles = yaml_of(out)["profiles"]
         return Completed("", tuple(map(_points, listed)), tuple(map(_args, profiles)))
 
     def whole(self, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import yaml
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, eventually, fairlead
 from preloaded import run
+from yaml_texts import yaml_of
 
 pytestmark = pytest.mark.server
 
@@ -24,7 +25,7 @@ def test_each_bind_is_a_line(control_plane: ControlPlane, pods: Pods, create_nod
 
 
 def test_a_wrong_token_ends_with_its_cause(control_plane: ControlPlane, tmp_path: Path) -> None:
-    found = yaml.safe_load(control_plane.kubeconfig_for().read_text())
+    found = yaml_of(control_plane.kubeconfig_for())
     for user in found["users"]:
         user["user"] = {"token": "wrong"}
     file = tmp_path / "kubeconfig"

@@ -15,6 +15,7 @@ from fairleads import PATIENCE_S
 from prometheuses import Prometheus
 from promql import grouped_by, series
 from test_chart_values import by_name
+from yaml_texts import yaml_of
 
 ROOT = Path(__file__).parents[2]
 MONITORING = ROOT / "deploy" / "monitoring"
@@ -26,7 +27,7 @@ OF_TARGETS = {"job", "namespace", "pod", "instance"}
 
 
 def rules() -> list[dict[str, Any]]:
-    groups = yaml.safe_load(ALERTS.read_text())["groups"]
+    groups = yaml_of(ALERTS)["groups"]
     return [rule for group in groups for rule in group["rules"]]
 
 
@@ -118,7 +119,7 @@ def test_the_alerts_fire_when_they_should_and_only_then(prometheus: Path, tmp_pa
 
 
 def test_every_alert_is_played_quiet_and_firing() -> None:
-    played = yaml.safe_load(PLAYED.read_text())["tests"]
+    played = yaml_of(PLAYED)["tests"]
     quiet, firing = set[str](), set[str]()
     for check in (check for scene in played for check in scene["alert_rule_test"]):
         (firing if check.get("exp_alerts") else quiet).add(check["alertname"])

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 
 import gang_crds
 from builders import a_pod
@@ -25,6 +24,7 @@ from fairlead.model.run_times import RunTime
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import PATIENCE_S
 from manifests import CHART
+from yaml_texts import yaml_of
 
 pytestmark = pytest.mark.server
 
@@ -205,7 +205,7 @@ def test_the_chart_grants_what_is_read() -> None:
     rules = text[text.index("rules:") : text.index("---")]
     granted = {
         (group, resource)
-        for rule in yaml.safe_load(rules)["rules"]
+        for rule in yaml_of(rules)["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }

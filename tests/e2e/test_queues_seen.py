@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import queue_crds
 from fairlead.sim.controlplane import ControlPlane, service_account
@@ -18,6 +17,7 @@ from fairleads import FAIRLEAD, PATIENCE_S, Pods, Running, eventually, fairlead
 from preloaded import run
 from test_who_sees_what import Scene as Callers
 from test_who_sees_what import _namespaces, _rights, _user
+from yaml_texts import yamls_of
 
 ROOT = Path(__file__).parents[2]
 GPU = "nvidia.com/gpu"
@@ -260,7 +260,7 @@ def _documented() -> list[dict[str, Any]]:
     blocks = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
     pages = (ROOT / "docs" / "queues.md", ROOT / "README.md")
     texts = (block for page in pages for block in blocks.findall(page.read_text()))
-    found = (each for text in texts if "kind: Queue" in text for each in yaml.safe_load_all(text))
+    found = (each for text in texts if "kind: Queue" in text for each in yamls_of(text))
     return [each for each in found if each["kind"] == "Queue"]
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
+from yaml_texts import yaml_of
 
 pytestmark = pytest.mark.server
 
@@ -109,7 +109,7 @@ def logged(pod: dict[str, Any]) -> str:
 def test_the_checker_is_where_its_map_says_whatever_happens(pods: Pods) -> None:
     plane = pods.plane
     with fairlead(plane):
-        path = apply(pods, yaml.safe_load(CHECKER.read_text()), "statefulsets")
+        path = apply(pods, yaml_of(CHECKER), "statefulsets")
         settled(pods, 5)
         for index, (node, gpus) in WANTED.items():
             line = logged(pods.get(f"checker-{index}"))
@@ -189,7 +189,7 @@ def test_every_failure_says_what_to_change_and_is_retried_when_that_is_done(pods
 
 
 def test_sharing_that_the_map_does_not_declare_is_refused(pods: Pods) -> None:
-    checker = yaml.safe_load(CHECKER.read_text())
+    checker = yaml_of(CHECKER)
     with fairlead(pods.plane):
         path = apply(pods, checker, "statefulsets")
         settled(pods, 5)

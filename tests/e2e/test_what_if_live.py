@@ -11,6 +11,7 @@ import yaml
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, eventually, fairlead
 from preloaded import run
+from yaml_texts import yaml_of
 
 pytestmark = pytest.mark.server
 
@@ -56,7 +57,7 @@ def by_unit(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def create(plane: ControlPlane, pods: Pods, file: Path) -> None:
-    status, said = plane.api("POST", pods.path, yaml.safe_load(file.read_text()))
+    status, said = plane.api("POST", pods.path, yaml_of(file))
     assert status == 201, said
 
 

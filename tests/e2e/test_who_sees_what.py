@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry
 
 from fairlead.apps.queues.reader import QueueReader
@@ -25,6 +24,7 @@ from fairlead.sim.controlplane import ControlPlane, service_account
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, Running, eventually, fairlead
 from leaders import inventory
 from preloaded import run
+from yaml_texts import yaml_of
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 NODE = "node-of-access"
@@ -97,7 +97,7 @@ def _namespaces(plane: ControlPlane, *names: str) -> Iterator[None]:
 def _user(plane: ControlPlane, namespace: str, name: str) -> str:
     """The token of a ServiceAccount, which is made."""
     file = plane.kubeconfig_for(service_account(namespace, name))
-    return str(yaml.safe_load(file.read_text())["users"][0]["user"]["token"])
+    return str(yaml_of(file)["users"][0]["user"]["token"])
 
 
 @contextmanager
@@ -260,7 +260,7 @@ def test_without_the_right_to_ask_nothing_is_shown(
 ) -> None:
     """A scheduler that may not create reviews says so, and names the right that it lacks."""
     file = control_plane.kubeconfig_for(service_account(namespace, "powerless"))
-    token = yaml.safe_load(file.read_text())["users"][0]["user"]["token"]
+    token = yaml_of(file)["users"][0]["user"]["token"]
     with fairlead(control_plane, "--authenticate", kubeconfig=file) as running:
         scene = Scene(control_plane, running, {"a": token}, *[Pods(control_plane, "x")] * 2)
         status, text = scene.get("a", "/usage")

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import yaml
+from yaml_texts import yaml_of
 
 IDLE_S = 0.25
 
@@ -20,7 +20,7 @@ class Connection:
     """One server; every answer comes back as (code, body, warnings)."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        document = yaml.safe_load(kubeconfig.read_text())
+        document = yaml_of(kubeconfig)
         cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
         self._address = urlsplit(cluster["server"])
         self._context = _trust(cluster, user)

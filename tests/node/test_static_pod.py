@@ -11,6 +11,7 @@ from clusters import RealCluster
 from fairleads import eventually
 from manifests import STATIC_POD
 from workloads import Workloads, container, frozen
+from yaml_texts import yaml_of
 
 MANIFESTS = Path("/etc/kubernetes/manifests")
 LOGIN = Path("/etc/kubernetes/scheduler.conf")
@@ -55,7 +56,7 @@ def test_a_scheduler_that_hangs_is_restarted_and_schedules_again(
 
 def impatient(manifest: str) -> str:
     """The same probes, with less patience for a scheduler that has started."""
-    pod = yaml.safe_load(manifest)
+    pod = yaml_of(manifest)
     (scheduler,) = pod["spec"]["containers"]
     often = {"periodSeconds": 1, "timeoutSeconds": 1}
     scheduler["startupProbe"] = {**scheduler["livenessProbe"], **often, "failureThreshold": 60}

@@ -16,6 +16,7 @@ import yaml
 from fairlead.sim.controlplane import ChildProcess, ControlPlane, ControlPlaneError
 from fairlead.sim.controlplane.certificates import Authority
 from fairleads import eventually
+from yaml_texts import yamls_of
 
 #: The programs that `make test-peers` has built, comma-separated.
 PEERS = "FAIRLEAD_PEERS"
@@ -103,7 +104,7 @@ class Peers:
     def _definitions(self, name: str, kind: str) -> Iterator[Json]:
         folder = self._program(name).resolve().parent / "definitions"
         for path in sorted(folder.glob("*.yaml")):
-            found = (each for each in yaml.safe_load_all(path.read_text()) if each)
+            found = yamls_of(path)
             yield from (each for each in found if each["kind"].endswith(kind))
 
     def start_with_webhooks(
@@ -188,7 +189,7 @@ def post(plane: ControlPlane, path: str, body: Mapping[str, Any]) -> Json:
 
 def create(plane: ControlPlane, namespace: str, manifest: Path) -> None:
     """Creates the objects of a manifest, as kubectl would."""
-    for body in yaml.safe_load_all(manifest.read_text()):
+    for body in yamls_of(manifest):
         group = f"/apis/{body['apiVersion']}/namespaces/{namespace}"
         post(plane, f"{group}/{body['kind'].lower()}s", body)
 

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from fairlead.kube.queues.registry import NAMES
 from fairlead.model.queues import UnitOrder
@@ -12,14 +11,15 @@ from fairlead.model.run_times import RUN_TIME
 from fairlead.model.start_times import DEADLINE
 from fairlead.queue.quotas import policy
 from fairlead.queue.quotas.fair_share import QueueDemand, continuous
+from yaml_texts import yamls_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "queues.md").read_text()
 
 
 def _fields() -> list[str]:
-    kinds = yaml.safe_load_all((ROOT / "deploy" / "crds.yaml").read_text())
-    kind = next(k for k in kinds if k and k["metadata"]["name"] == "queues.fairlead.dev")
+    kinds = yamls_of(ROOT / "deploy" / "crds.yaml")
+    kind = next(k for k in kinds if k["metadata"]["name"] == "queues.fairlead.dev")
     schema = kind["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     spec = schema["properties"]["spec"]["properties"]
     inner = spec.pop("preemption")["properties"]

@@ -14,11 +14,11 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-import yaml
 
 from fairlead.sim.apiserver import EmbeddedServer, StartError
 from fidelity.client import Connection
 from fidelity.serving import serving
+from yaml_texts import yaml_of
 
 PODS = "/api/v1/namespaces/default/pods"
 MERGE = "application/merge-patch+json"
@@ -269,6 +269,6 @@ def test_hostile_bodies_harm_nobody(tmp_path):
 
 def test_the_kubeconfig_names_everything(tmp_path):
     with serving(tmp_path / "kubeconfig") as server:
-        document = yaml.safe_load((tmp_path / "kubeconfig").read_text())
+        document = yaml_of(tmp_path / "kubeconfig")
         assert document["clusters"][0]["cluster"]["server"] == server.url
         assert document["users"][0]["user"]["token"] == server.token

@@ -12,6 +12,7 @@ import yaml
 
 from fidelity.client import Connection
 from fidelity.serving import programs, serving
+from yaml_texts import yaml_of, yamls_of
 
 pytestmark = pytest.mark.server
 
@@ -367,7 +368,7 @@ def test_a_job_runs_to_completion(kubectl):
 
 
 def test_without_the_token_nothing_is_reachable(kubectl, tmp_path):
-    document = yaml.safe_load(kubectl.kubeconfig.read_text())
+    document = yaml_of(kubectl.kubeconfig)
     document["users"][0]["user"]["token"] = "wrong"
     stolen = tmp_path / "stolen"
     stolen.write_text(yaml.safe_dump(document))
@@ -378,7 +379,7 @@ def test_without_the_token_nothing_is_reachable(kubectl, tmp_path):
 @pytest.mark.parametrize("manifest", ["inject-policy.yaml", "crds.yaml", "fairlead.yaml"])
 def test_the_manifests_of_fairlead_are_taken(kubectl, manifest):
     file = Path(__file__).parents[2] / "deploy" / manifest
-    count = len([one for one in yaml.safe_load_all(file.read_text()) if one])
+    count = len(yamls_of(file))
 
     said = kubectl("apply", "-f", str(file))
     assert said.count(" created\n") == count, said
