@@ -43,11 +43,9 @@ def kube_scheduler(plane: ControlPlane, url: str, **changes: Any) -> Iterator[No
 
 @contextmanager
 def extender(
-    plane: ControlPlane, *options: str, ready: bool = True, ends_with: int = 0
+    plane: ControlPlane, *options: str, ready: bool = True, **how: Any
 ) -> Iterator[Running]:
-    with fairlead(
-        plane, *options, program="extender", name="extender", ends_with=ends_with
-    ) as process:
+    with fairlead(plane, *options, program="extender", name="extender", **how) as process:
         if ready:
             eventually(lambda: process.get("/readyz") == (200, "ok"), what="the extender is ready")
         yield process

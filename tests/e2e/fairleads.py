@@ -12,9 +12,8 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-import preloaded
 from fairlead.sim.controlplane import ControlPlane
 from preloaded import FAIRLEAD, Program
 
@@ -22,10 +21,13 @@ from preloaded import FAIRLEAD, Program
 PATIENCE_S = 180.0
 
 
+Started = subprocess.Popen[bytes] | Program
+
+
 class Running:
     """A `fairlead run` under way."""
 
-    def __init__(self, process: subprocess.Popen[bytes] | Program, log: Path) -> None:
+    def __init__(self, process: Started, log: Path) -> None:
         self.process = process
         self.log = log
 
@@ -69,8 +71,7 @@ def fairlead(
     access = kubeconfig or plane.kubeconfig_for("system:kube-scheduler")
     command = [str(FAIRLEAD), program, "--port", "0", "--kubeconfig", str(access), *options]
     with log.open("wb") as out:
-        start = subprocess.Popen if loads else preloaded.Program
-        process = start(command, stderr=out, stdout=out, env={**os.environ, **(env or {})})
+        process = started(command, out, env or {}, loads=loads)
     running = Running(process, log)
     try:
         yield running
@@ -79,7 +80,12 @@ def fairlead(
     assert status == ends_with, f"fairlead ended with {status}: {log.read_text()[-2000:]}"
 
 
-def stopped(process: subprocess.Popen[bytes] | Program) -> int:
+def started(command: list[str], out: IO[bytes], env: Mapping[str, str], *, loads: bool) -> Started:
+    start = subprocess.Popen if loads else Program
+    return start(command, stdout=out, stderr=out, env={**os.environ, **env})
+
+
+def stopped(process: Started) -> int:
     """Its status after a SIGTERM, which ends it as any other program before it has started."""
     eventually(lambda: process.poll() is not None or _catches(process.pid, signal.SIGTERM))
     process.terminate()

@@ -57,13 +57,15 @@ class Machine:
             self.uuids = [gpu.uuid for gpu in machine.gpus]
 
     @contextmanager
-    def agent(self, *options: str, node: str = "", ends_with: int = 0) -> Iterator[Running]:
+    def agent(
+        self, *options: str, node: str = "", ends_with: int = 0, loads: bool = False
+    ) -> Iterator[Running]:
         with fairlead(
             self.plane, "--node", node or self.node, "--address", "127.0.0.1", "--interval",
             "200ms", "--unassigned-after", "0s", "--pod-metrics", "--proc", str(self.proc),
             "--nvml", "fairlead.sim.nvml.shared:library", *options,
             program="agent", kubeconfig=self._rights, env={"FAIRLEAD_NVML_FILE": str(self._file)},
-            ends_with=ends_with,
+            ends_with=ends_with, loads=loads,
         ) as running:  # fmt: skip
             eventually(lambda: '"started"' in running.log.read_text())
             yield running
@@ -145,7 +147,7 @@ def a_bound_pod(
 def test_the_gpus_are_listed_once_and_put_right_at_the_start(machine: Machine) -> None:
     machine.annotate('{"version": 2, "gpus": []}')
 
-    with machine.agent() as agent:
+    with machine.agent(loads=True) as agent:
         eventually(lambda: machine.health() == ["ok", "ok"])
         assert [gpu["uuid"] for gpu in machine.listed()["gpus"]] == machine.uuids
         version = machine.read()["metadata"]["resourceVersion"]

@@ -102,7 +102,7 @@ def test_a_crash_in_the_middle_loses_nothing_and_sells_nothing_twice(
     everybody = [f"p{n}" for n in range(12)]
     port = str(free_port())
     with kube_scheduler(control_plane, f"http://127.0.0.1:{port}", managedResources=None):
-        with extender(control_plane, "--port", port, ends_with=-9) as process:
+        with extender(control_plane, "--port", port, ends_with=-9, loads=True) as process:
             for name in everybody:
                 share(pods, name, "0.5")
             eventually(lambda: any(pods.nodes().values()), what="the first is bound")

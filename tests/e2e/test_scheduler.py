@@ -33,7 +33,7 @@ def test_pods_are_bound_with_events_conditions_and_metrics(
     control_plane, create_nodes, pods
 ) -> None:
     eight(create_nodes, "a1", "a2")
-    with fairlead(control_plane) as running:
+    with fairlead(control_plane, loads=True) as running:
         for name, gpus in (("one", 1), ("four", 4), ("eight", 8)):
             pods.create(name, gpus)
         nodes = pods.wait_bound("one", "four", "eight")

@@ -44,7 +44,7 @@ def asked(real_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) ->
     config.write_text(CLASSES)
     with (
         configured(real_plane, port),
-        webhook(real_plane, port, "--config", str(config)) as running,
+        webhook(real_plane, port, "--config", str(config), loads=True) as running,
     ):
         asks(real_plane)
         yield running

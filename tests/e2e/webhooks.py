@@ -1,7 +1,6 @@
 """`fairlead webhook` as a process, and a real API server that asks it."""
 
 import json
-import os
 import socket
 import ssl
 import threading
@@ -13,10 +12,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from fairlead.sim.controlplane import ControlPlane, served
-from fairleads import FAIRLEAD, eventually, fetched, stopped
+from fairleads import FAIRLEAD, Started, eventually, fetched, started, stopped
 from manifests import NAMESPACE, documents, wait_for_rights
 from manifests import WEBHOOK as IDENTITY
-from preloaded import Program
 
 #: What the configurations of the webhook need, and its pods do not.
 _KINDS = {
@@ -132,7 +130,7 @@ def _pass_on(source: socket.socket, target: socket.socket) -> None:
 class Webhook:
     """A `fairlead webhook` under way."""
 
-    def __init__(self, process: Program, log: Path, port: int) -> None:
+    def __init__(self, process: Started, log: Path, port: int) -> None:
         self.process = process
         self.log = log
         self.port = port
@@ -150,7 +148,11 @@ class Webhook:
 
 @contextmanager
 def webhook(
-    plane: ControlPlane, port: int, *options: str, env: Mapping[str, str] | None = None
+    plane: ControlPlane,
+    port: int,
+    *options: str,
+    env: Mapping[str, str] | None = None,
+    loads: bool = False,
 ) -> Iterator[Webhook]:
     """Runs, with the rights of its ServiceAccount, until the block ends; then must stop cleanly."""
     log = plane.logs / f"webhook-{time.monotonic_ns()}.log"
@@ -160,7 +162,7 @@ def webhook(
         "--port", str(port), "--host", "127.0.0.1", "--namespace", NAMESPACE, *options,
     ]  # fmt: skip
     with log.open("wb") as out:
-        process = Program(command, stderr=out, stdout=out, env={**os.environ, **(env or {})})
+        process = started(command, out, env or {}, loads=loads)
     running = Webhook(process, log, port)
     try:
         eventually(
