@@ -1,7 +1,10 @@
-"""A policy of the API server that denies the bind of one pod in a namespace, while it is on."""
+"""Policies of the API server that deny the bind of one pod in a namespace, or of all of them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from fairlead.sim.controlplane import ControlPlane, served
-from fairleads import eventually
+from fairleads import Pods, eventually
 
 _NAME = "no-bind"
 _SAYS = "not this one"
@@ -45,3 +48,33 @@ class BindDenials:
         body = {"metadata": {"name": pod}, "target": {"name": "x"}}
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/binding?dryRun=All"
         return _SAYS in str(self._plane.api("POST", path, body)[1].get("message", ""))
+
+
+@contextmanager
+def no_binds(pods: Pods) -> Iterator[None]:
+    """A third party denies every bind in their namespace, for the time of a block."""
+    rule = {
+        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+        "resources": ["pods/binding"],
+    }  # fmt: skip
+    name, kind = f"no-binds-in-{pods.namespace}", "ValidatingAdmissionPolicy"
+    policy = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "false", "message": "not today"}],
+    }
+    there = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": pods.namespace}}}
+    scope = {"policyName": name, "validationActions": ["Deny"], "matchResources": there}
+    objects = [
+        {"kind": each, "metadata": {"name": name}, "spec": spec}
+        for each, spec in ((kind, policy), (f"{kind}Binding", scope))
+    ]
+    pods.create("probe", scheduler="nobody")
+    with served.policy(pods.plane, objects, lambda: _is_denied(pods, "probe")):
+        yield
+
+
+def _is_denied(pods: Pods, name: str) -> bool:
+    body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "a"}}
+    path = f"{pods.path}/{name}/binding?dryRun=All"
+    return pods.plane.api("POST", path, body)[0] in (403, 422)

@@ -131,6 +131,16 @@ def _got(url: str, context: ssl.SSLContext | None) -> tuple[int, str, str]:
         return refused.code, refused.read().decode(), ""
 
 
+@contextmanager
+def paused(plane: ControlPlane, name: str) -> Iterator[None]:
+    """A process of the plane keeps its connections and answers nothing, for the time of a block."""
+    plane.pause(name)
+    try:
+        yield
+    finally:
+        plane.resume(name)
+
+
 class Pods:
     """The pods of one namespace, as a user sees them."""
 

@@ -23,7 +23,7 @@ from fairlead.kube.writes.binder import encode_binding
 from fairlead.kube.writes.settling import Outcome, Patience
 from fairlead.model.pods import Pod
 from fairlead.sim.controlplane import ControlPlane, served
-from fairleads import PATIENCE_S, eventually
+from fairleads import PATIENCE_S, eventually, paused
 from faultproxy import FaultProxy
 from scene import GPUS, a_pod, bind_by_hand, binding, outcome_of, path_of, read, wait_for
 
@@ -432,26 +432,25 @@ async def test_f25_slow_replies_do_not_make_binds_fail(
 
 
 async def test_frozen_server_is_waited_for_and_nothing_is_reported_twice(
-    new_control_plane: Callable[..., ControlPlane],
+    control_plane: ControlPlane, namespace: str
 ) -> None:
-    plane = new_control_plane()
-    client = Client(load_access(str(plane.kubeconfig_for("system:kube-scheduler"))))
-    pods = [a_pod(plane, "default", f"p{number}") for number in range(20)]
+    client = Client(load_access(str(control_plane.kubeconfig_for("system:kube-scheduler"))))
+    pods = [a_pod(control_plane, namespace, f"p{number}") for number in range(20)]
     patience = Patience(unreachable_s=60.0, longest_pause_s=0.2)
     async with binding(client, deadline_s=0.3, patience=patience) as (binder, reports):
-        plane.pause("kube-apiserver")
-        for pod in pods:
-            binder.submit(Bind(pod, "node-1", {GPUS: pod.name}))
-        await asyncio.sleep(1.5)
-        assert not reports.by_uid, "nothing can be known yet"
-        plane.resume("kube-apiserver")
+        with paused(control_plane, "kube-apiserver"):
+            for pod in pods:
+                binder.submit(Bind(pod, "node-1", {GPUS: pod.name}))
+            await asyncio.sleep(1.5)
+            assert not reports.by_uid, "nothing can be known yet"
         await reports.until(len(pods))
     for pod in pods:
         assert reports.only(pod.uid) == BindDone(pod.uid)
-        assert read(plane, pod)["metadata"]["annotations"] == {GPUS: pod.name}
+        assert read(control_plane, pod)["metadata"]["annotations"] == {GPUS: pod.name}
     await client.close()
 
 
+@pytest.mark.slow
 async def test_killed_server_loses_no_bind(
     new_control_plane: Callable[..., ControlPlane],
 ) -> None:

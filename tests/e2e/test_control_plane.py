@@ -21,7 +21,7 @@ from fairlead.sim.controlplane import children as controlplane_children
 from fairlead.sim.controlplane.certificates import Authority
 from fairlead.sim.controlplane.client import MERGE_PATCH, SyncClient, trusting
 from fairlead.sim.controlplane.commands import free_port
-from fairleads import PATIENCE_S
+from fairleads import PATIENCE_S, paused
 
 #: The folder that pins the version under test.
 PINS = "-".join(filter(None, ["kubernetes", os.environ.get("FAIRLEAD_KUBERNETES")]))
@@ -293,6 +293,7 @@ def test_program_that_was_not_built_says_how_to_build_it(
 # Faults
 
 
+@pytest.mark.slow
 def test_killed_server_comes_back_on_its_port_with_its_data(
     new_control_plane: Callable[..., ControlPlane],
 ) -> None:
@@ -312,16 +313,14 @@ def test_killed_server_comes_back_on_its_port_with_its_data(
 
 
 def test_paused_server_keeps_its_connections_and_answers_when_resumed(
-    new_control_plane: Callable[..., ControlPlane],
+    control_plane: ControlPlane,
 ) -> None:
-    plane = new_control_plane()
-    plane.pause("kube-apiserver")
     answers: list[int] = []
-    asker = threading.Thread(target=lambda: answers.append(plane.api("GET", "/version")[0]))
-    asker.start()
-    asker.join(timeout=1.0)
-    assert answers == []
-    plane.resume("kube-apiserver")
+    asker = threading.Thread(target=lambda: answers.append(control_plane.api("GET", "/version")[0]))
+    with paused(control_plane, "kube-apiserver"):
+        asker.start()
+        asker.join(timeout=1.0)
+        assert answers == []
     asker.join(timeout=PATIENCE_S)
     assert answers == [200]
 
@@ -336,6 +335,7 @@ def test_server_that_dies_at_start_shows_the_end_of_its_log(
     assert "unknown flag: --no-such-flag" in str(e.value)
 
 
+@pytest.mark.slow
 def test_taken_port_is_left_for_another(
     control_plane: ControlPlane,
     new_control_plane: Callable[..., ControlPlane],
@@ -359,10 +359,8 @@ def test_stop_leaves_no_process(new_control_plane: Callable[..., ControlPlane]) 
     names = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
     pids = [plane.process(name).pid for name in names]
     plane.pause("kube-scheduler")  # a paused process must end, too
-    started = time.monotonic()
     plane.stop()
     assert all(gone(pid) for pid in pids)
-    assert time.monotonic() - started < 60
     plane.stop()  # may be repeated
 
 
@@ -392,7 +390,7 @@ def parent(assets: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     "how",
     [
         pytest.param(signal.SIGKILL, id="parent is killed"),
-        pytest.param(signal.SIGTERM, id="parent is terminated"),
+        pytest.param(signal.SIGTERM, id="parent is terminated", marks=pytest.mark.slow),
         pytest.param(signal.SIGINT, id="someone presses Ctrl-C"),
     ],
 )

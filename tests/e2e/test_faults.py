@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from bind_denials import BindDenials
 from builders import SCHEDULER
 from dra_objects import DraObjects, claim_spec, device, exactly, uses
 from fairlead.apps.config.profiles import built_in
@@ -32,7 +33,6 @@ from faultproxy import (
     lose_reply,
     never_answer,
 )
-from test_oracle import _forbid_binds
 
 GPUS = 8
 
@@ -95,21 +95,21 @@ def test_a_killed_scheduler_starts_again_where_it_was(control_plane, create_node
     assert audit(pods).total() == 40
 
 
-def test_a_pod_that_is_denied_every_bind_starves_nobody(new_control_plane) -> None:
-    plane = new_control_plane()
-    plane.create_nodes(["a"], allocatable={"nvidia.com/gpu": "8"})
-    plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": "denied"}})
-    _forbid_binds(plane, "denied")
-    doomed, others = Pods(plane, "denied"), Pods(plane, "default")
+def test_a_pod_that_is_denied_every_bind_starves_nobody(control_plane, create_nodes, pods) -> None:
+    create_nodes(["a"], allocatable={"nvidia.com/gpu": "8"})
+    BindDenials(control_plane).deny(pods.namespace, "doomed")
     # It would evict those of the others that are bound while it waits for its next attempt.
-    served.priority_class(plane, "high", 1000, preemptionPolicy="Never")
-    with fairlead(plane) as running:
+    served.priority_class(control_plane, "patient", 1000, preemptionPolicy="Never")
+    with (
+        served.priority_classes(control_plane, {"patient": 1000}),
+        fairlead(control_plane) as running,
+    ):
         began_s = time.monotonic()
-        doomed.create("doomed", 8, priorityClassName="high")
-        eventually(lambda: "not today" in doomed.condition("doomed").get("message", ""))
+        pods.create("doomed", 8, priorityClassName="patient")
+        eventually(lambda: "not this one" in pods.condition("doomed").get("message", ""))
         for number in range(4):
-            others.create(f"p{number}", 2)
-        others.wait_bound(*(f"p{number}" for number in range(4)))
+            pods.create(f"p{number}", 2)
+        pods.wait_bound(*(f"p{number}" for number in range(4)))
         attempts = running.metric("scheduler_schedule_attempts_total", result="scheduled")
         # It waits for 1, 2, 4, 8, and then 10 seconds.
         doomed_at_most = 4 + (time.monotonic() - began_s) / 8
@@ -151,6 +151,11 @@ def bound(pods: Pods) -> int:
     return sum(map(bool, pods.nodes().values()))
 
 
+def refused(pods: Pods) -> int:
+    conditions = [pods.condition(name) for name, node in pods.nodes().items() if not node]
+    return [each.get("status") for each in conditions].count("False")
+
+
 FAULTS = {
     "every reply to a bind is lost": lambda proxy: proxy.on_request(
         lose_reply, times=None, method="POST", path="/binding"
@@ -182,8 +187,7 @@ async def test_a_backlog_is_drained_exactly_in_spite_of(
         inject(proxy)
         for number in range(30):
             await asyncio.to_thread(pods.create, f"p{number}", 1)
-        await until(lambda: bound(pods) == 24)
-        await asyncio.sleep(0.5)
+        await until(lambda: bound(pods) == 24 and refused(pods) == 6)
         assert await asyncio.to_thread(audit, pods) == {"f1": 8, "f2": 8, "f3": 8}
         proxy.heal()
         first = next(name for name, node in pods.nodes().items() if node)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.sim.controlplane import ControlPlane, served
+from bind_denials import no_binds
+from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
 
 GPU = "nvidia.com/gpu"
@@ -286,12 +287,12 @@ def test_a_denied_bind_is_told_in_the_same_words(arena) -> None:
     arena.create_nodes(["a"], allocatable={GPU: "8"})
     try:
         _have_seen(pods, "a")
-        _forbid_binds(arena, pods.namespace)
-        pods.create("theirs", scheduler="default-scheduler", gpus=1)
-        pods.create("ours", scheduler="gpu-scheduler", gpus=1)
-        theirs, ours = pods.wait_refused("theirs"), pods.wait_refused("ours")
-        assert ours["reason"] == theirs["reason"] == "SchedulerError"
-        assert ours["message"] == theirs["message"].replace("theirs", "ours")
+        with no_binds(pods):
+            pods.create("theirs", scheduler="default-scheduler", gpus=1)
+            pods.create("ours", scheduler="gpu-scheduler", gpus=1)
+            theirs, ours = pods.wait_refused("theirs"), pods.wait_refused("ours")
+            assert ours["reason"] == theirs["reason"] == "SchedulerError"
+            assert ours["message"] == theirs["message"].replace("theirs", "ours")
     finally:
         arena.delete_namespace(pods.namespace)
         arena.api("DELETE", "/api/v1/nodes/a")
@@ -395,41 +396,3 @@ def _failure(pods: Pods, name: str, note: str) -> dict[str, Any]:
         return [each for each in pods.events(name, "FailedScheduling") if each["note"] == note]
 
     return eventually(told, what=f"{name}: {note}")[0]
-
-
-def _forbid_binds(plane, namespace: str) -> None:
-    """A policy of a third party that denies every bind in the namespace."""
-    policy = {
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": "no-binds"},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "resourceRules": [
-                    {
-                        "apiGroups": [""], "apiVersions": ["v1"],
-                        "resources": ["pods/binding"], "operations": ["CREATE"],
-                    }
-                ]
-            },
-            "validations": [{"expression": "false", "message": "not today"}],
-        },
-    }  # fmt: skip
-    binding = {
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": "no-binds"},
-        "spec": {
-            "policyName": "no-binds",
-            "validationActions": ["Deny"],
-            "matchResources": {
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
-            },
-        },
-    }
-    for one in (policy, binding):
-        served.create(plane, one)
-    probe = Pods(plane, namespace)
-    probe.create("probe", scheduler="nobody")
-    body = {"metadata": {"name": "probe"}, "target": {"kind": "Node", "name": "a"}}
-    path = f"{probe.path}/probe/binding?dryRun=All"
-    served.until(lambda: plane.api("POST", path, body)[0] in (403, 422), "no-binds is in force")

@@ -620,6 +620,7 @@ async def test_a_lost_reply_is_told_apart_from_no_connection(stage: Stage) -> No
         await stage.client.request("POST", stage.path, body=body)
 
 
+@pytest.mark.slow
 async def test_a_restarted_api_server_is_followed_again(
     new_control_plane: Callable[..., ControlPlane],
 ) -> None:
