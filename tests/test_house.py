@@ -14,7 +14,7 @@ from yaml_texts import yaml_of
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("folder", ["tests/e2e", "bench"])
+@pytest.mark.parametrize("folder", ["tests/e2e", "tests/stories", "bench"])
 def test_what_admission_reads_is_created_by_what_waits_for_it(folder: str) -> None:
     """Admission and RBAC know a new object some time after it was created, not at once."""
     direct = re.compile(
@@ -76,7 +76,8 @@ def test_tests_wait_long_enough_for_a_busy_machine() -> None:
     """What must come may take minutes there. How long it takes is measured in bench/."""
     found = [
         f"{path.name}:{call.lineno}"
-        for path in sorted((ROOT / "tests/e2e").glob("*.py"))
+        for folder in ("tests/e2e", "tests/stories")
+        for path in sorted((ROOT / folder).glob("*.py"))
         if path.name not in _MAY_BE_SHORT
         for call in ast.walk(ast.parse(path.read_text()))
         if isinstance(call, ast.Call) and _name(call.func) in _WAITS and _limits(call)

@@ -12,8 +12,8 @@ from dra_objects import DraObjects, devices_of, uses
 from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import Pods, eventually
 from leaders import Lease, pair, wait_leading
+from replays import replayed
 from test_claims import gpus, kept_for, one, terminating
-from test_decision_log_live import replayed
 
 pytestmark = pytest.mark.server
 

@@ -21,7 +21,7 @@ PAGES = ROOT / "docs" / "migrate"
 CONTROLLERS = (
     "statefulset-controller", "replicaset-controller", "deployment-controller",
 )  # fmt: skip
-#: Tried in tests/e2e/test_gang_dialects.py and tests/peers, with the kinds that they need.
+#: Tried in tests/stories/test_gang_dialects.py and tests/peers, with the kinds that they need.
 WITH_CONTROLLERS = {"kai", "scheduler-plugins", "volcano"}
 INJECTING = "kubectl apply -f deploy/inject-policy.yaml"
 

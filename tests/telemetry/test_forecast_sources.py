@@ -217,7 +217,7 @@ async def test_a_file_that_goes_away_counts_until_it_is_over(tmp_path: Path) -> 
 
 
 def test_a_config_map_in_the_form_of_the_exporter() -> None:
-    """How it is read from an API server is in tests/e2e/test_windows_live.py."""
+    """How it is read from an API server is in tests/stories/test_windows_live.py."""
     records = json.dumps(hours(3, 2, 1)).encode()
     said = {"lastHeartbeatTime": "2026-11-16T00:00:00Z", "numOfRecords": "3"}
     binary = {"data": said, "binaryData": {"data": b64encode(records).decode()}}

@@ -1,6 +1,5 @@
 """A real scheduler on a real API server with a busy workload: its decision log repeats."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,21 +7,12 @@ import pytest
 import queue_crds
 from fairlead.apps.decision_log.frames import LogReader
 from fairlead.sim.controlplane import ControlPlane
-from fairleads import FAIRLEAD, PATIENCE_S, Pods, eventually, fairlead
+from fairleads import Pods, eventually, fairlead
+from replays import replayed
 
 pytestmark = pytest.mark.server
 
 GPU = "nvidia.com/gpu"
-
-
-def replayed(directory: Path, seed: str, *options: str) -> str:
-    done = subprocess.run(
-        [str(FAIRLEAD), "replay", str(directory), *options],
-        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-        env={"PYTHONHASHSEED": seed},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
-    return done.stdout
 
 
 def test_what_a_busy_scheduler_decided_is_decided_again(
