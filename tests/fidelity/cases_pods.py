@@ -42,6 +42,7 @@ CASES = [
          merge("pods/p", {"spec": {"schedulingGates": None}}, only=("spec.schedulingGates", "status", "metadata.generation"))),
     case("a gate cannot be added", hidden(post("pods", pod())),
          merge("pods/p", {"spec": {"schedulingGates": [{"name": "example.com/g"}]}}, only=("code", "reason"))),
+    case("the group of a pod is dropped", post("pods", pod(spec=containers(schedulingGroup={"podGroupName": "g"})), only=("code", "spec.schedulingGroup"))),
     case("own tolerations stay", post("pods", pod(spec=containers(tolerations=[
         {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}])), only=("spec.tolerations",))),
     case("no containers", post("pods", pod(spec={"containers": []}))),

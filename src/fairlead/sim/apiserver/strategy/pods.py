@@ -28,6 +28,7 @@ class PodStrategy(SpecStrategy):
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
+        spec.pop("schedulingGroup", None)  # its feature is off, as it is by default
         canonical_quantities(spec)
         default_spec(spec)
         default_requests(spec)
