@@ -131,6 +131,8 @@ CASES = [
     # Eviction
     case("evict", *_BOUND, post("pods/p/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}),
          get("pods/p", only=("metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds"))),
+    case("an eviction that its options call a dry run", *_BOUND, post("pods/p/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}, "deleteOptions": {"dryRun": ["All"]}}),
+         get("pods/p", only=("metadata.deletionTimestamp", "status"))),
     case("evict what is not there", post("pods/p/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}})),
     case("a budget holds a running pod", hidden(post("pods", pod(labels={"app": "x"}))), hidden(post("pods/p/binding", binding())),
          hidden(merge("pods/p/status", {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}})),

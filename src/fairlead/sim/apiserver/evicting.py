@@ -21,6 +21,9 @@ async def evict(api: ApiState, call: Call, eviction: Object) -> Object:
     name = (eviction.get("metadata") or {}).get("name")
     if name and name != call.name:
         raise bad_request("name in URL does not match name in Eviction object")
+    options = eviction.get("deleteOptions") or {}
+    if options.get("dryRun"):
+        call.query = {**call.query, "dryRun": options["dryRun"][0]}
     pod = api.entry(call.kind, call.key).object()
     if not _goes_anyway(pod):
         _spend_budget(api, call, pod)
@@ -28,7 +31,7 @@ async def evict(api: ApiState, call: Call, eviction: Object) -> Object:
         _mark_target(api, call)
     plain = Call(call.kind, call.namespace, call.name, "", call.query, call.warnings)
     plain.is_reviewed = True
-    await delete(api, plain, eviction.get("deleteOptions") or {})
+    await delete(api, plain, options)
     return success(201)
 
 
