@@ -2,8 +2,9 @@
 
 A test asks for `control_plane` and leaves nothing behind in it, or for one of `planes` if it needs
 other flags; a test that kills things asks for `new_control_plane`. All bring the `server` marker
-along, and only tests with that marker cause the programs to be built. `embedded_plane` needs no
-build. FAIRLEAD_KUBERNETES=1.37 in the environment picks another version than the default.
+along, and only tests with that marker cause the programs to be built. `embedded_plane` and
+`controlled_plane` need no build. FAIRLEAD_KUBERNETES=1.37 in the environment picks another version
+than the default.
 When a test fails, its report says where the logs of the control plane are; otherwise they go.
 """
 
@@ -41,7 +42,7 @@ BUILD = Path(__file__).parents[1] / "controlplane" / "build.py"
 PROGRAMS = {"up", "start", "builder", "embedded_plane"}
 #: Folders whose tests all need a server or a program, or come with one that does.
 LIVE = {"e2e", "stories"}
-PLANES = {"planes", "new_control_plane", "embedded_plane"}
+PLANES = {"planes", "control_plane", "new_control_plane", "embedded_plane"}
 #: Parts that are built for tests with these fixtures alone, which only `make test-all` runs.
 EXTRA_PARTS = {
     "helm": "helm",
@@ -198,8 +199,23 @@ def new_control_plane(
 @pytest.fixture(scope="session")
 def embedded_plane(pytestconfig: pytest.Config) -> Iterator[EmbeddedPlane]:
     """The embedded server, shared, in the clothes of a control plane."""
-    with _started(EmbeddedPlane.start, pytestconfig.stash[SCRATCH]) as plane:
+    with _embedded(pytestconfig, controllers=False) as plane:
         yield plane
+
+
+@pytest.fixture(scope="session")
+def controlled_plane(pytestconfig: pytest.Config) -> Iterator[EmbeddedPlane]:
+    """Another one, with its controllers."""
+    with _embedded(pytestconfig, controllers=True) as plane:
+        yield plane
+
+
+def _embedded(
+    config: pytest.Config, *, controllers: bool
+) -> contextlib.AbstractContextManager[EmbeddedPlane]:
+    scratch = config.stash[SCRATCH]
+    start = functools.partial(EmbeddedPlane.start, controllers=controllers, assets=scratch.assets)
+    return _started(start, scratch)
 
 
 @contextlib.contextmanager

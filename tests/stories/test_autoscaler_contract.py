@@ -9,8 +9,6 @@ from autoscaler_rules import UNSCHEDULABLE, History
 from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import Pods, eventually, fairlead
 
-pytestmark = pytest.mark.server
-
 GPU = "nvidia.com/gpu"
 CAPACITY = "fairlead.dev/capacity-type"
 SPOT = {"karpenter.sh/capacity-type": "spot"}
@@ -98,13 +96,15 @@ def test_a_gang_that_lacks_pods_buys_nothing_and_one_that_lacks_nodes_buys_whole
 
 
 def test_a_pod_that_preempts_is_nominated_with_its_condition_and_buys_nothing(
-    control_plane: ControlPlane, pods: Pods, history: History, create_nodes: Nodes, kwok: object
+    control_plane: ControlPlane, pods: Pods, history: History, create_nodes: Nodes
 ) -> None:
     node = a_node(create_nodes, 1, "contract-p")
     served.priority_class(control_plane, "contract-high", 1000)
     pods.create("low", 1, **pinned(node))
     pods.wait_bound("low")
     pods.create("high", 1, priorityClassName="contract-high", **pinned(node))
+    eventually(lambda: pods.get("high")["status"].get("nominatedNodeName") == node)
+    pods.delete("low")  # as its kubelet does
     pods.wait_bound("high")
     assert history.buyers() == []
 

@@ -7,13 +7,9 @@ import json
 from collections import Counter
 from typing import Any
 
-import pytest
-
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods, Running, eventually
 from preloaded import run
-
-pytestmark = pytest.mark.server
 
 SHARE, MEMORY = "fairlead.dev/gpu-share", "fairlead.dev/gpu-memory"
 INVENTORY, ASSIGNMENT = "fairlead.dev/inventory", "fairlead.dev/assignment"

@@ -13,8 +13,6 @@ from fairlead.model.data_sets import DATA
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
 
-pytestmark = pytest.mark.server
-
 MERGE = "application/merge-patch+json"
 WAITING = "WaitingForBetterPlace"
 CONFIG = """

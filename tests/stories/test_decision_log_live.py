@@ -2,15 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 import queue_crds
 from fairlead.apps.decision_log.frames import LogReader
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
 from replays import replayed
-
-pytestmark = pytest.mark.server
 
 GPU = "nvidia.com/gpu"
 

@@ -13,8 +13,6 @@ from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods, eventually, fairlead
 from preloaded import run
 
-pytestmark = pytest.mark.server
-
 MERGE = "application/merge-patch+json"
 CONFIG = """\
 apiVersion: fairlead.dev/v1alpha1

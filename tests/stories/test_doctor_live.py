@@ -11,8 +11,6 @@ from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods, eventually, fairlead
 from preloaded import run
 
-pytestmark = pytest.mark.server
-
 
 @pytest.fixture
 def dra(control_plane: ControlPlane, namespace: str) -> Iterator[DraObjects]:

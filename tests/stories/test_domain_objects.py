@@ -15,8 +15,6 @@ from fairleads import FAIRLEAD, Pods, Running, eventually
 from gang_crds import install_kind, uninstall_kind
 from preloaded import run
 
-pytestmark = pytest.mark.server
-
 CreateNodes = Callable[..., list[str]]
 VERSION = "v1beta1"
 KIND = GangKind(COMPUTE_DOMAINS.group, (VERSION,), COMPUTE_DOMAINS.plural, COMPUTE_DOMAINS.kind, "")

@@ -3,13 +3,9 @@
 import subprocess
 from typing import Any
 
-import pytest
-
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods
 from preloaded import run
-
-pytestmark = pytest.mark.server
 
 
 def explain(plane: ControlPlane, *words: str) -> subprocess.CompletedProcess[str]:

@@ -20,8 +20,6 @@ from fairlead.sim.controlplane.certificates import Authority
 from fairleads import Pods, eventually, fairlead
 from http_extender import Asked, HttpExtender, extending, names_of, pod_of, said
 
-pytestmark = pytest.mark.server
-
 SCHEDULER = "asks-by-tls"
 
 

@@ -12,8 +12,6 @@ from fairleads import Pods, Running, eventually, fairlead
 from manifests import kubectl
 from sessions import ROOT
 
-pytestmark = pytest.mark.server
-
 PLUGINS = "scheduler-plugins"
 LABEL = "scheduling.x-k8s.io/pod-group"
 GPU = "nvidia.com/gpu"
@@ -116,6 +114,7 @@ def test_members_of_other_schedulers_count_when_they_have_a_node(
     eventually(lambda: bound(pods, names) == 2)
 
 
+@pytest.mark.usefixtures("assets")
 def test_the_manifests_of_scheduler_plugins_work_unchanged(
     control_plane: ControlPlane, namespace: str, pods: Pods, nodes: list[str], plugins: None
 ) -> None:

@@ -8,8 +8,6 @@ import pytest
 from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import Pods, eventually, fairlead
 
-pytestmark = pytest.mark.server
-
 
 def words(name: str, minimum: int) -> dict[str, str]:
     return {"fairlead.dev/gang": name, "fairlead.dev/gang-min": str(minimum)}
@@ -142,6 +140,7 @@ def no_bind_of(pods: Pods, name: str) -> Iterator[None]:
         yield
 
 
+@pytest.mark.real  # a policy denies it
 def test_a_member_whose_bind_is_denied_is_placed_again_around_the_others(
     control_plane, create_nodes, pods
 ) -> None:

@@ -6,8 +6,6 @@ import pytest
 
 from fairleads import Pods, fairlead
 
-pytestmark = pytest.mark.server
-
 BLOCK, RACK = "example.com/block", "example.com/rack"
 CONFIG = f"""
 topology:

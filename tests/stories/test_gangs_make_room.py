@@ -4,11 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairlead.sim.controlplane import ControlPlane, served
+from fairlead.sim.controlplane import ADMIN, ControlPlane, served
 from fairleads import Pods, eventually, fairlead
 from test_preemption import make_budget
-
-pytestmark = pytest.mark.server
 
 
 @pytest.fixture
@@ -34,19 +32,25 @@ def nominated(pods: Pods, names: list[str]) -> dict[str, str]:
     return {name: pods.get(name)["status"].get("nominatedNodeName", "") for name in names}
 
 
-@pytest.mark.parametrize(
-    ("user", "reason"),
-    [
-        ("system:kube-scheduler", "PreemptionByScheduler"),  # it may not create pods/eviction
-        ("", "EvictionByEvictionAPI"),
-    ],
-)
 def test_a_gang_evicts_a_whole_gang_and_has_its_room(
-    control_plane: ControlPlane, create_nodes, pods: Pods, high: str, user: str, reason: str
+    control_plane: ControlPlane, create_nodes, pods: Pods, high: str
+) -> None:
+    _make_room(control_plane, create_nodes, pods, high, "EvictionByEvictionAPI")
+
+
+@pytest.mark.real
+def test_without_the_right_to_the_eviction_api_it_deletes_the_gang(
+    control_plane: ControlPlane, create_nodes, pods: Pods, high: str
+) -> None:
+    user = "system:kube-scheduler"
+    _make_room(control_plane, create_nodes, pods, high, "PreemptionByScheduler", user)
+
+
+def _make_room(
+    plane: ControlPlane, create_nodes, pods: Pods, high: str, reason: str, user: str = ADMIN
 ) -> None:
     create_nodes(["m1", "m2"], allocatable={"nvidia.com/gpu": "4"})
-    access = control_plane.kubeconfig_for(user) if user else control_plane.kubeconfig_for()
-    with fairlead(control_plane, kubeconfig=access):
+    with fairlead(plane, kubeconfig=plane.kubeconfig_for(user)):
         low = gang(pods, "low", 8, 1)
         pods.wait_bound(*low)
         large = gang(pods, "high", 2, 4, priorityClassName=high)

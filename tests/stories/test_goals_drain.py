@@ -5,13 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods
 from preloaded import run
-
-pytestmark = pytest.mark.server
 
 PRICE = "example.com/price-per-hour"
 OWNER = {

@@ -3,16 +3,12 @@
 from base64 import b64decode
 from collections.abc import Callable
 
-import pytest
-
 from duties import end_a_run
 from fairlead.engine import start_dumps
 from fairlead.engine.run_dumps import load
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually
 from leaders import Lease, candidate, said, wait_leading
-
-pytestmark = pytest.mark.server
 
 DAMAGED = "bm9uc2Vuc2U="
 UNREADABLE = "what was learned about run times cannot be read; learning again"

@@ -3,12 +3,8 @@
 import json
 from typing import Any
 
-import pytest
-
 from fairlead.sim.controlplane.client import MERGE_PATCH
 from fairleads import Running, eventually
-
-pytestmark = pytest.mark.server
 
 MIB = 81_920
 GPU, VGPU = "nvidia.com/gpu", "volcano.sh/vgpu-number"

@@ -11,8 +11,6 @@ from fairleads import FAIRLEAD, PATIENCE_S, Pods, eventually, fairlead
 from preloaded import run
 from prometheuses import scraping
 
-pytestmark = pytest.mark.server
-
 CONFIG = """
 apiVersion: fairlead.dev/v1alpha1
 kind: SchedulerConfiguration

@@ -2,15 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 import queue_crds
 from dra_objects import DraObjects, claim_spec, device, exactly, uses
 from fairlead.model.device_gpus import NVIDIA
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
-
-pytestmark = pytest.mark.server
 
 GPU, QUEUE = "nvidia.com/gpu", "fairlead.dev/queue"
 

@@ -178,6 +178,7 @@ def test_the_shares_of_a_reservation_that_was_deleted_are_reported(
     assert scheduler.metric("fairlead_pod_warnings_total", reason="GPUReservationLost") == 1
 
 
+@pytest.mark.real
 def test_without_the_right_to_create_pods_the_refusal_says_so(
     pods: Pods, kubelet: Kubelet, control_plane: ControlPlane, namespace: str
 ) -> None:

@@ -5,15 +5,11 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from extenders import inventory
 from fairlead.model.rules import NODE_RULE
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods, eventually, fairlead
 from preloaded import run
-
-pytestmark = pytest.mark.server
 
 LABEL = "example.node-restriction.kubernetes.io/region"
 MERGE = "application/merge-patch+json"

@@ -5,15 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, eventually
 from leaders import Lease, candidate, wait_leading
 from preloaded import run
 from test_learned_run_times import Store
-
-pytestmark = pytest.mark.server
 
 CONFIG = """
 apiVersion: fairlead.dev/v1alpha1

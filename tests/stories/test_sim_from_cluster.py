@@ -12,8 +12,6 @@ from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods
 from preloaded import run
 
-pytestmark = pytest.mark.server
-
 MERGE = "application/merge-patch+json"
 
 

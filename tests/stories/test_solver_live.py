@@ -13,8 +13,6 @@ import pytest
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, Running, eventually, fairlead
 
-pytestmark = pytest.mark.server
-
 #: The price of a core, by node: they all have 8.
 PRICES = {"sol-cheap": 1, "sol-dear": 2}
 CONFIG = """

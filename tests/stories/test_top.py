@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from embedded_plane import EmbeddedPlane
 from exporters import Exporter, exporting
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, PATIENCE_S, eventually, fairlead
@@ -31,9 +30,9 @@ HOST = {"address": "127.0.0.1", "type": "InternalIP"}
 
 
 @pytest.fixture
-def plane(embedded_plane: EmbeddedPlane) -> Iterator[EmbeddedPlane]:
+def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """One node with two GPUs: a pod that works on the first, and one that idles on the other."""
-    api = embedded_plane.api
+    api = control_plane.api
     amounts = {"nvidia.com/gpu": "2", "cpu": "8", "memory": "64Gi", "pods": "10"}
     node = {
         "metadata": {
@@ -45,14 +44,14 @@ def plane(embedded_plane: EmbeddedPlane) -> Iterator[EmbeddedPlane]:
     assert api("POST", "/api/v1/nodes", node)[0] == 201
     assert api("PUT", f"/api/v1/nodes/{NODE}/status", node)[0] == 200
     for name, uuid in zip(("worker", "idler"), UUIDS, strict=True):
-        _bind(embedded_plane, name, uuid)
-    yield embedded_plane
+        _bind(control_plane, name, uuid)
+    yield control_plane
     for name in ("worker", "idler"):
         api("DELETE", f"/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=0")
     api("DELETE", f"/api/v1/nodes/{NODE}")
 
 
-def _bind(plane: EmbeddedPlane, name: str, uuid: str) -> None:
+def _bind(plane: ControlPlane, name: str, uuid: str) -> None:
     """As if it had been placed ten hours ago."""
     asked = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
     pod = {
@@ -78,7 +77,7 @@ def _bind(plane: EmbeddedPlane, name: str, uuid: str) -> None:
     assert status == 200, made
 
 
-def top(plane: EmbeddedPlane | ControlPlane, *options: str) -> dict[str, Any]:
+def top(plane: ControlPlane, *options: str) -> dict[str, Any]:
     access = ["--kubeconfig", str(plane.kubeconfig_for())]
     done = run([FAIRLEAD, "top", "-o", "json", *access, *options], timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
@@ -111,7 +110,7 @@ def configured(folder: Path, exporter: Exporter) -> str:
     return str(file)
 
 
-def test_without_readings_it_says_who_has_what(plane: EmbeddedPlane) -> None:
+def test_without_readings_it_says_who_has_what(plane: ControlPlane) -> None:
     told = top(plane, "--node", NODE)
     assert told["total"]["held"] == 2
     assert {name: pod["asked"] for name, pod in by_name(told).items()} == {
@@ -122,7 +121,7 @@ def test_without_readings_it_says_who_has_what(plane: EmbeddedPlane) -> None:
 
 
 def test_it_asks_the_sources_of_a_configuration(
-    plane: EmbeddedPlane, exporter: Exporter, tmp_path: Path
+    plane: ControlPlane, exporter: Exporter, tmp_path: Path
 ) -> None:
     told = top(plane, "--node", NODE, "--by", "gpus", "--config", configured(tmp_path, exporter))
     used = {gpu["uuid"]: (gpu["utilisation"], gpu["powerW"]) for gpu in told["gpus"]}
@@ -134,7 +133,7 @@ def test_it_asks_the_sources_of_a_configuration(
 
 
 def test_a_source_that_is_away_is_named(
-    plane: EmbeddedPlane, exporter: Exporter, tmp_path: Path
+    plane: ControlPlane, exporter: Exporter, tmp_path: Path
 ) -> None:
     exporter.status = 500
     told = top(plane, "--node", NODE, "--config", configured(tmp_path, exporter))
@@ -142,7 +141,7 @@ def test_a_source_that_is_away_is_named(
 
 
 def test_a_running_scheduler_knows_what_happened_since_it_began(
-    plane: EmbeddedPlane, exporter: Exporter, tmp_path: Path
+    plane: ControlPlane, exporter: Exporter, tmp_path: Path
 ) -> None:
     with fairlead(plane, "--config", configured(tmp_path, exporter)) as running:
         url = running.url
@@ -166,9 +165,9 @@ COUNTED = "top-counted"
 
 
 @pytest.fixture
-def counted(embedded_plane: EmbeddedPlane) -> Iterator[Exporter]:
+def counted(control_plane: ControlPlane) -> Iterator[Exporter]:
     """A node whose GPUs nobody lists, and an exporter that names the pod on one of them."""
-    api = embedded_plane.api
+    api = control_plane.api
     amounts = {"nvidia.com/gpu": "2", "cpu": "8", "memory": "64Gi", "pods": "10"}
     status = {"allocatable": amounts, "capacity": amounts, "addresses": [HOST]}
     node = {"metadata": {"name": COUNTED}, "status": status}
@@ -190,19 +189,19 @@ def counted(embedded_plane: EmbeddedPlane) -> Iterator[Exporter]:
 
 
 def test_a_scheduler_knows_what_pods_do_where_gpus_are_only_counted(
-    embedded_plane: EmbeddedPlane, counted: Exporter, tmp_path: Path
+    control_plane: ControlPlane, counted: Exporter, tmp_path: Path
 ) -> None:
-    with fairlead(embedded_plane, "--config", configured(tmp_path, counted)) as running:
+    with fairlead(control_plane, "--config", configured(tmp_path, counted)) as running:
         url = running.url
 
         def measured() -> float | None:
-            told = by_name(top(embedded_plane, "--scheduler", url, "--node", COUNTED))
+            told = by_name(top(control_plane, "--scheduler", url, "--node", COUNTED))
             return told["worker"]["utilisation"] if told else None
 
         assert eventually(measured, what="a reading of the pod") == pytest.approx(0.9)
 
 
-def test_a_prometheus_remembers(plane: EmbeddedPlane, prometheus: Path, tmp_path: Path) -> None:
+def test_a_prometheus_remembers(plane: ControlPlane, prometheus: Path, tmp_path: Path) -> None:
     """Twelve hours of history: both pods came two hours after it began."""
     now = int(time.time())
     lines = ["# TYPE DCGM_FI_DEV_GPU_UTIL gauge", "# TYPE DCGM_FI_DEV_FB_USED gauge"]
@@ -238,7 +237,7 @@ def test_a_prometheus_remembers(plane: EmbeddedPlane, prometheus: Path, tmp_path
     assert pods["idler"]["advice"]["kind"] == "idle"
 
 
-def test_what_is_no_address_leaves_no_connection_open(plane: EmbeddedPlane) -> None:
+def test_what_is_no_address_leaves_no_connection_open(plane: ControlPlane) -> None:
     with pytest.raises(AssertionError) as refused:
         top(plane, "--scheduler", "foo")
     assert "write a URL, or NAMESPACE/SERVICE[:PORT]" in str(refused.value)
@@ -247,6 +246,6 @@ def test_what_is_no_address_leaves_no_connection_open(plane: EmbeddedPlane) -> N
 
 @pytest.mark.parametrize("options", [("--scheduler", "http://127.0.0.1:1"),
                                      ("--prometheus", "http://127.0.0.1:1")])  # fmt: skip
-def test_who_does_not_answer_is_named(plane: EmbeddedPlane, options: tuple[str, str]) -> None:
+def test_who_does_not_answer_is_named(plane: ControlPlane, options: tuple[str, str]) -> None:
     with pytest.raises(AssertionError, match="no answer from"):
         top(plane, *options)

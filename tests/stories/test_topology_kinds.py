@@ -10,8 +10,6 @@ from fairlead.kube.gangs.topology_objects import KINDS
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, Running, eventually
 
-pytestmark = pytest.mark.server
-
 RACK = "example.com/rack"
 
 

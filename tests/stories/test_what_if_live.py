@@ -5,15 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, eventually, fairlead
 from preloaded import run
 from yaml_texts import yaml_of
-
-pytestmark = pytest.mark.server
 
 GPU = "nvidia.com/gpu"
 

@@ -12,8 +12,6 @@ from autoscaler_rules import History
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
 
-pytestmark = pytest.mark.server
-
 GPU = "nvidia.com/gpu"
 HOUR = 3600
 REASON = "WaitingForWindow"
