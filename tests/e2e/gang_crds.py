@@ -5,14 +5,12 @@ They accept nearly everything, so that a test can also write what the real defin
 
 from typing import Any
 
+import definitions
 from fairlead.kube.gangs.api import GangKind
 from fairlead.kube.gangs.registry import DIALECTS
-from fairlead.sim.controlplane import ControlPlane, ControlPlaneError
-from fairleads import eventually
+from fairlead.sim.controlplane import ControlPlane
 
 Json = dict[str, Any]
-_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def kind_of(dialect: str) -> GangKind:
@@ -22,25 +20,9 @@ def kind_of(dialect: str) -> GangKind:
 
 
 def definition(kind: GangKind, scope: str = "Namespaced") -> Json:
-    names = {"plural": kind.plural, "singular": kind.kind.lower(), "kind": kind.kind}
-    version = {
-        "name": kind.versions[0], "served": True, "storage": True,
-        "schema": {"openAPIV3Schema": _ANYTHING},
-        **({"subresources": {"status": {}}} if kind.has_status_subresource else {}),
-    }  # fmt: skip
-    # A group of *.k8s.io has to name who approved it.
-    approved = {"api-approved.kubernetes.io": "unapproved, for tests"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": kind.full_name, "annotations": approved},
-        "spec": {
-            "group": kind.group,
-            "scope": scope,
-            "names": names,
-            "versions": [version],
-        },
-    }
+    names = {"plural": kind.plural, "kind": kind.kind}
+    more = {"subresources": {"status": {}}} if kind.has_status_subresource else {}
+    return definitions.definition(kind.group, kind.versions[0], names, scope, **more)
 
 
 def install(plane: ControlPlane, dialect: str) -> None:
@@ -55,16 +37,12 @@ def uninstall(plane: ControlPlane, dialect: str) -> None:
 
 def install_kind(plane: ControlPlane, kind: GangKind, scope: str = "Namespaced") -> None:
     """Returns when objects of the kind can be created."""
-    status, answer = plane.api("POST", _CRDS, definition(kind, scope))
-    assert status == 201, answer
-    eventually(lambda: _is_served(plane, kind), what=f"{kind.full_name} is served")
+    definitions.install(plane, definition(kind, scope))
 
 
 def uninstall_kind(plane: ControlPlane, kind: GangKind) -> None:
     """Returns when the kind is not served any more."""
-    status, answer = plane.api("DELETE", f"{_CRDS}/{kind.full_name}")
-    assert status == 200, answer
-    eventually(lambda: _is_gone(plane, kind), what=f"{kind.full_name} is gone")
+    definitions.uninstall(plane, definition(kind))
 
 
 def create_cluster_object(plane: ControlPlane, kind: GangKind, name: str, spec: Any) -> Json:
@@ -90,32 +68,3 @@ def create(plane: ControlPlane, dialect: str, namespace: str, name: str, spec: A
     status, answer = plane.api("POST", path, body)
     assert status == 201, answer
     return answer
-
-
-def _is_served(plane: ControlPlane, kind: GangKind) -> bool:
-    """Also to clients that ask which kinds there are: these are told a moment later."""
-    groups = plane.api("GET", "/apis")[1]["groups"]
-    offered = {each["groupVersion"] for group in groups for each in group["versions"]}
-    is_offered = f"{kind.group}/{kind.versions[0]}" in offered
-    return is_offered and _is_named(plane, kind) and _listed(plane, kind) == 200
-
-
-def _is_gone(plane: ControlPlane, kind: GangKind) -> bool:
-    return _listed(plane, kind) == 404 and not _is_named(plane, kind)
-
-
-def _is_named(plane: ControlPlane, kind: GangKind) -> bool:
-    """Whether it is among the kinds of its group."""
-    found = _asked(plane, f"/apis/{kind.group}/{kind.versions[0]}")[1].get("resources", ())
-    return any(each["name"] == kind.plural for each in found)
-
-
-def _listed(plane: ControlPlane, kind: GangKind) -> int:
-    return _asked(plane, kind.path(kind.versions[0]))[0]
-
-
-def _asked(plane: ControlPlane, path: str) -> tuple[int, Json]:
-    try:
-        return plane.api("GET", path)
-    except ControlPlaneError:  # a group that is gone answers in plain text
-        return 404, {}

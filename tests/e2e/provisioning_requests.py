@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import definitions
 from fairlead.kube.provisioning import REQUESTS
-from fairlead.sim.controlplane import ControlPlane, ControlPlaneError, served
+from fairlead.sim.controlplane import ControlPlane
 from fairleads import eventually
 
 Json = dict[str, Any]
-_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 _IMMUTABLE = [{"rule": "self == oldSelf", "message": "Value is immutable"}]
 _WORD = {"type": "string", "pattern": _NAME, "maxLength": 253}
@@ -35,45 +35,12 @@ _SPEC = {
         },
     },
 }  # fmt: skip
-_ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def install(plane: ControlPlane) -> None:
-    """Returns when requests can be created."""
-    schema = {"type": "object", "properties": {"spec": _SPEC, "status": _ANYTHING}}
-    version = {
-        "name": "v1", "served": True, "storage": True, "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": schema},
-    }  # fmt: skip
-    names = {
-        "plural": REQUESTS.plural, "singular": REQUESTS.kind.lower(), "kind": REQUESTS.kind,
-    }  # fmt: skip
-    approved = {"api-approved.kubernetes.io": "https://github.com/kubernetes/autoscaler/pull/5848"}
-    body = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": REQUESTS.full_name, "annotations": approved},
-        "spec": {
-            "group": REQUESTS.group, "scope": "Namespaced", "names": names, "versions": [version],
-        },
-    }  # fmt: skip
-    status, said = plane.api("POST", _CRDS, body)
-    assert status == 201, said
-    served.until(lambda: _is_listed(plane), "requests are served")
-
-
-def uninstall(plane: ControlPlane) -> None:
-    """Returns when the kind is not served any more."""
-    status, said = plane.api("DELETE", f"{_CRDS}/{REQUESTS.full_name}")
-    assert status == 200, said
-    served.until(lambda: not _is_listed(plane), "requests are not served")
-
-
-def _is_listed(plane: ControlPlane) -> bool:
-    try:
-        return plane.api("GET", REQUESTS.path("v1"))[0] == 200
-    except ControlPlaneError:  # a group that is gone answers in plain text
-        return False
+KIND = definitions.definition(
+    REQUESTS.group, "v1", {"plural": REQUESTS.plural, "kind": REQUESTS.kind}, spec=_SPEC,
+    subresources={"status": {}},
+)  # fmt: skip
 
 
 class Requests:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import definitions
 import manifests
 import provisioning_requests
 from autoscaler_world import (
@@ -51,7 +52,7 @@ def control_plane(
         plane.start_kwok(node_leases=True)
         for kind in manifests.documents(manifests.CRDS):
             post(plane, CRDS, kind)
-        provisioning_requests.install(plane)
+        definitions.install(plane, provisioning_requests.KIND)
         for plural in ("queues", "countedresources", "reservations"):
             path = f"{OURS}/{plural}"
             served.until(lambda p=path: plane.api("GET", p)[0] == 200, f"{path} is served")

@@ -1,33 +1,30 @@
 """Counted resources with a running scheduler on a real API server."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from counted_crds import PATH, counted_kind
+import definitions
 from fairlead.kube.counted_words import CHARGED_COUNTED, COUNTED
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
 
-pytestmark = pytest.mark.server
-
 GPU = "nvidia.com/gpu"
+PATH = "/apis/fairlead.dev/v1alpha1/countedresources"
 MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    with counted_kind(control_plane):
+    with definitions.installed(control_plane, definitions.ours("countedresources")):
         yield control_plane
 
 
 @pytest.fixture
-def node(plane: ControlPlane) -> Iterator[str]:
-    (name,) = plane.create_nodes(1, prefix="counted-", allocatable={GPU: "8"})
-    yield name
-    plane.api("DELETE", f"/api/v1/nodes/{name}")
+def node(create_nodes: Callable[..., list[str]]) -> str:
+    return create_nodes(1, prefix="counted-", allocatable={GPU: "8"})[0]
 
 
 def count(plane: ControlPlane, name: str, **spec: Any) -> tuple[int, dict[str, Any]]:
@@ -43,6 +40,7 @@ def status(plane: ControlPlane, name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("spec", "why"),
     [

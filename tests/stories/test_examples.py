@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import queue_crds
-from counted_crds import counted_kind
+import definitions
 from fairlead.apps.config import plugin_files
 from fairlead.plugins.registry import Registry
 from fairlead.sim.controlplane import ControlPlane
@@ -101,9 +100,8 @@ CONTROLLERS = {
     f"examples/{name}": ("statefulset-controller",)
     for name in ("06-scheduling-map", "11-gang", "12-prefill-and-decode", "13-queues")
 }
-#: Sessions with queues. Their scheduler may read and write all of them.
-WITH_QUEUES = ("examples/13-queues",)
-WITH_COUNTED = ("examples/16-licensed-solver",)
+#: Sessions with a kind of ours. Their scheduler may read and write all of its objects.
+KINDS = {"examples/13-queues": "queues", "examples/16-licensed-solver": "countedresources"}
 
 
 def test_every_session_is_tried() -> None:
@@ -112,24 +110,27 @@ def test_every_session_is_tried() -> None:
     assert sorted(folders) == sorted(set(SESSIONS) - {"."})
 
 
-def controllers(plane: ControlPlane, start: str) -> AbstractContextManager[Any]:
+@pytest.fixture
+def controllers(control_plane: ControlPlane, start: str) -> Iterator[None]:
     wanted = CONTROLLERS.get(start)
-    return plane.start_controller_manager(wanted) if wanted else nullcontext()
+    with control_plane.start_controller_manager(wanted) if wanted else nullcontext():
+        yield
 
 
-@contextmanager
-def queues(plane: ControlPlane, start: str) -> Iterator[Path | None]:
+@pytest.fixture
+def access(control_plane: ControlPlane, start: str) -> Iterator[Path | None]:
     """The kubeconfig of the scheduler, where it is not the usual one."""
-    if start not in (*WITH_QUEUES, *WITH_COUNTED):
+    if start not in KINDS:
         yield None
         return
-    with queue_crds.installed(plane) if start in WITH_QUEUES else counted_kind(plane):
-        yield plane.kubeconfig_for()
+    with definitions.installed(control_plane, definitions.ours(KINDS[start])):
+        yield control_plane.kubeconfig_for()
 
 
+@pytest.mark.usefixtures("assets", "controllers")
 @pytest.mark.parametrize("start", SESSIONS)
 def test_a_session_goes_as_it_is_told(
-    start: str, control_plane: ControlPlane, create_nodes: Any
+    start: str, control_plane: ControlPlane, create_nodes: Any, access: Path | None
 ) -> None:
     folder = ROOT / start
     for name, node in SESSIONS[start].items():
@@ -137,11 +138,7 @@ def test_a_session_goes_as_it_is_told(
     (run, _), *rest = commands(folder / "README.md")
     terminal = Terminal(control_plane, folder)
     try:
-        with (
-            controllers(control_plane, start),
-            queues(control_plane, start) as access,
-            fairlead(control_plane, *options(run, folder), kubeconfig=access) as program,
-        ):
+        with fairlead(control_plane, *options(run, folder), kubeconfig=access) as program:
             eventually(lambda: program.get("/readyz")[0] == 200)
             source, gpus = READINGS.get(start, ("", 0))
             read = "fairlead_telemetry_readings_total"

@@ -7,16 +7,12 @@ from typing import Any
 
 import pytest
 
-import manifests
+import definitions
 from dra_objects import DraObjects, claim_spec, device, exactly, uses
-from fairlead.sim.controlplane import ControlPlane, ControlPlaneError, served
+from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
 
-pytestmark = pytest.mark.server
-
 GPU = "nvidia.com/gpu"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-KIND = "reservations.fairlead.dev"
 PATH = "/apis/fairlead.dev/v1alpha1/reservations"
 
 
@@ -26,28 +22,13 @@ def at(minutes: float) -> str:
 
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    (kind,) = [
-        one for one in manifests.documents(manifests.CRDS) if one["metadata"]["name"] == KIND
-    ]
-    assert control_plane.api("POST", CRDS, kind)[0] in (201, 409)
-    served.until(lambda: _is_served(control_plane), "reservations are served")
-    yield control_plane
-    assert control_plane.api("DELETE", f"{CRDS}/{KIND}")[0] == 200
-    served.until(lambda: not _is_served(control_plane), "reservations are not served")
-
-
-def _is_served(plane: ControlPlane) -> bool:
-    try:
-        return plane.api("GET", PATH)[0] == 200
-    except ControlPlaneError:  # a group that is gone answers in plain text
-        return False
+    with definitions.installed(control_plane, definitions.ours("reservations")):
+        yield control_plane
 
 
 @pytest.fixture
-def node(plane: ControlPlane) -> Iterator[str]:
-    (name,) = plane.create_nodes(1, prefix="planned-", allocatable={GPU: "4"})
-    yield name
-    plane.api("DELETE", f"/api/v1/nodes/{name}")
+def node(create_nodes: Callable[..., list[str]]) -> str:
+    return create_nodes(1, prefix="planned-", allocatable={GPU: "4"})[0]
 
 
 def reserve(plane: ControlPlane, name: str, **spec: Any) -> tuple[int, dict[str, Any]]:
@@ -63,6 +44,7 @@ def status(plane: ControlPlane, name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("change", "why"),
     [

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
+import definitions
 import provisioning_requests
 from autoscaler_rules import History
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, Running, eventually, fairlead
 from provisioning_requests import Requests
-
-pytestmark = pytest.mark.server
 
 Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -28,9 +27,8 @@ gangs:
 
 @pytest.fixture(scope="module", autouse=True)
 def kind(control_plane: ControlPlane) -> Iterator[None]:
-    provisioning_requests.install(control_plane)
-    yield
-    provisioning_requests.uninstall(control_plane)
+    with definitions.installed(control_plane, provisioning_requests.KIND):
+        yield
 
 
 @pytest.fixture(scope="module")

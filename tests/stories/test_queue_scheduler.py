@@ -9,18 +9,15 @@ import queue_crds
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
 
-pytestmark = pytest.mark.server
-
 GPU, QUEUE, CHARGED = "nvidia.com/gpu", "fairlead.dev/queue", "fairlead.dev/charged-queue"
 MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture
-def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+def plane(control_plane: ControlPlane, create_nodes: Any) -> Iterator[ControlPlane]:
+    create_nodes(1, prefix="queues-", allocatable={GPU: "8"})
     with queue_crds.installed(control_plane):
-        (node,) = control_plane.create_nodes(1, prefix="queues-", allocatable={GPU: "8"})
         yield control_plane
-        control_plane.api("DELETE", f"/api/v1/nodes/{node}")
 
 
 def named(queue: str) -> dict[str, Any]:

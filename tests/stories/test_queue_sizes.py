@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -10,18 +11,15 @@ from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
 from test_queue_scheduler import message, named
 
-pytestmark = pytest.mark.server
-
 GPU = "nvidia.com/gpu"
 DEEP = 1000
 
 
 @pytest.fixture
-def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+def plane(control_plane: ControlPlane, create_nodes: Any) -> Iterator[ControlPlane]:
+    create_nodes(1, prefix="sizes-", allocatable={GPU: "8"})
     with queue_crds.installed(control_plane):
-        (node,) = control_plane.create_nodes(1, prefix="sizes-", allocatable={GPU: "8"})
         yield control_plane
-        control_plane.api("DELETE", f"/api/v1/nodes/{node}")
 
 
 def test_a_chain_of_a_thousand_queues(plane: ControlPlane, namespace: str) -> None:
