@@ -23,7 +23,7 @@ test-all: setup ## every test, in parts; some on Kubernetes 1.37 as well (ARGS=o
 
 test-1.37: setup ## the tests that need a kube-apiserver, on one of Kubernetes 1.37 (ARGS="-k oracle")
 	@$(VENV)/python controlplane/build.py --kubernetes 1.37 --with helm,prometheus
-	@FAIRLEAD_KUBERNETES=1.37 $(VENV)/python -m pytest -n3 --dist loadgroup -q -m server $(ARGS)
+	@FAIRLEAD_KUBERNETES=1.37 $(VENV)/python -m pytest -n3 --dist loadfile -q -m server $(ARGS)
 
 test-node: setup ## containers on a real kubelet and containerd, in namespaces of their own (root, Linux; ARGS="-k upgrade")
 	@$(VENV)/python scripts/test_node.py $(ARGS)

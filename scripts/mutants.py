@@ -31,7 +31,7 @@ WORK = ROOT / "build" / "mutants"
 TESTS = ROOT / "tests" / "mutants"
 SUITES = {
     "plain": ["-m", "not server and not program", "-n", "2", "--dist", "worksteal"],
-    "server": ["-m", "server or program", "-n", "2", "--dist", "loadgroup"],
+    "server": ["-m", "server or program", "-n", "2", "--dist", "loadfile"],
 }
 
 

@@ -84,9 +84,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.program)
         if EXTRA_PARTS.keys() & set(fixtures):
             item.add_marker(pytest.mark.slow)
-        # With several workers, tests that share a plane or a program stay in one, file by file.
-        if item.get_closest_marker("server") or item.get_closest_marker("program"):
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
     if seed := os.environ.get("FAIRLEAD_SHUFFLE"):
         _shuffle(items, int(seed))
 

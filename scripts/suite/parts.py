@@ -23,7 +23,7 @@ LIVE_FOLDERS = ("tests/e2e", "tests/stories", "tests/node", "tests/peers", "test
 _PLAIN_OPTIONS = (
     f"-n{max(CORES, 2)}", "--dist=worksteal", *(f"--ignore={folder}" for folder in LIVE_FOLDERS)
 )  # fmt: skip
-_LIVE_OPTIONS = (f"-n{CORES + 1}", "--dist=loadgroup")
+_LIVE_OPTIONS = (f"-n{CORES + 1}", "--dist=loadfile")
 
 FAST = (*_PLAIN_OPTIONS, "-m", f"{PLAIN} and not slow")
 SERVER = (*_LIVE_OPTIONS, "-m", f"({LIVE}) and not slow")
