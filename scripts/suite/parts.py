@@ -55,7 +55,7 @@ PARTS = (
     Part("oracle", ("tests/oracle/*", "tests/e2e/*oracle*")),
     Part("policies", ("tests/e2e/*_policy.py", "tests/e2e/test_gpu_resource*")),
     Part("fidelity", ("tests/fidelity/*",)),
-    Part("scenes", ("tests/e2e/test_table_*", "tests/e2e/test_choices.py",
+    Part("scenes", ("tests/e2e/test_live_scenes.py", "tests/e2e/test_choices.py",
                     "tests/e2e/test_preemption.py", "tests/e2e/test_kube_scheduler_config.py")),
     Part("stories", ("tests/stories/*",), env={"FAIRLEAD_SERVER": "real"}),
     Part("charts", ("tests/e2e/test_chart*", "tests/e2e/test_deploy.py", "tests/e2e/test_image.py",

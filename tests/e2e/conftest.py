@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 from charts import Helm
-from engine_cast import EngineStage
 from fairlead.sim.controlplane import ChildProcess, ControlPlane
 from plane_fixtures import *  # noqa: F403
-from stages import Stage
 
 
 @pytest.fixture
@@ -22,11 +20,3 @@ def kwok(control_plane: ControlPlane, kwok_program: Path) -> Iterator[ChildProce
 @pytest.fixture
 def charts(helm: Path, tmp_path: Path) -> Helm:
     return Helm(helm, tmp_path)
-
-
-@pytest.fixture(scope="session")
-def play() -> Stage:
-    """Scenes are played in this process, unless a module says otherwise."""
-    stage = EngineStage()
-    stage.make_priorities()
-    return stage
