@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,6 +53,17 @@ EXTRA_PARTS = {
     "dra_allocator": "dra-allocator",
     "dra_allocator_1_37": "dra-allocator-1.37",
 }
+#: Tests on a real API server that could pass on one version of Kubernetes and fail on another:
+#: they compare with kube-scheduler, or are about what `docs/versions.md` or
+#: `fidelity/differences.py` lists. `make test-all` runs them on 1.37, too.
+DIFFERS = (
+    "fidelity/*", "oracle/*", "e2e/*oracle*", "e2e/test_claim*", "e2e/*_claim*", "e2e/*native*",
+    "e2e/*podgroup*", "e2e/*_policy*", "e2e/*volume*", "e2e/test_binder*", "e2e/test_choices*",
+    "e2e/test_examples*", "e2e/test_http_extenders*", "e2e/test_kube_scheduler_config*",
+    "e2e/test_live_scenes*", "e2e/test_preemption*", "e2e/test_reflector*", "e2e/test_served*",
+    "stories/test_claim*", "stories/*_claim*", "stories/*native*", "stories/*volume*",
+    "stories/test_examples*",
+)  # fmt: skip
 Plane = TypeVar("Plane")
 
 
@@ -84,8 +96,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.program)
         if EXTRA_PARTS.keys() & set(fixtures):
             item.add_marker(pytest.mark.slow)
+        if _differs(item.path):
+            item.add_marker(pytest.mark.differs)
     if seed := os.environ.get("FAIRLEAD_SHUFFLE"):
         _shuffle(items, int(seed))
+
+
+def _differs(path: Path) -> bool:
+    name = path.relative_to(Path(__file__).parent).as_posix()
+    return any(fnmatch(name, pattern) for pattern in DIFFERS)
 
 
 def _shuffle(items: list[pytest.Item], seed: int) -> None:

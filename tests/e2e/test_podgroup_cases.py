@@ -1,4 +1,7 @@
-"""The cases of kube-scheduler's own integration tests of PodGroups, played by both schedulers."""
+"""The cases of kube-scheduler's own integration tests of PodGroups, played by both schedulers.
+
+They are collected where FAIRLEAD_KUBERNETES is 1.37.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +11,7 @@ import pytest
 from bind_denials import BindDenials
 from fairlead.sim.controlplane import served
 from fairleads import fairlead
-from gang_planes import GangPlane, gang_plane, version_of
+from gang_planes import GangPlane, gang_plane
 from podgroup_script import SCHEDULERS, Script, line_of, scripts
 from podgroup_stage import Stage
 
@@ -27,8 +30,6 @@ PRIORITIES = (0, 5, 10, 50, 100, 200, 1000)
 @pytest.fixture(scope="module")
 def gangs(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GangPlane]:
     """Both schedulers at work on one API server."""
-    if version_of(assets) < (1, 37):
-        pytest.skip("PodGroups are as in these cases since Kubernetes 1.37")
     with gang_plane(assets, tmp_path_factory.mktemp("podgroups")) as found:
         plane = found.plane
         for priority in PRIORITIES:
