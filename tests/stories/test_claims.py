@@ -30,8 +30,6 @@ from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, Running, eventually, fairlead
 from preloaded import run
 
-pytestmark = pytest.mark.server
-
 CreateNodes = Callable[..., list[str]]
 
 
@@ -81,6 +79,7 @@ def test_pods_with_a_template_have_a_device_each_and_the_next_pod_gets_it_after_
     assert audit.check() == len(names), "and none shared a device, or started without its claim"
 
 
+@pytest.mark.real  # a policy denies it
 def test_a_denied_bind_frees_what_was_allocated_for_it(
     dra: DraObjects, pods: Pods, node: str, running: Running
 ) -> None:

@@ -13,8 +13,6 @@ from fairlead.kube.claims.claims import EXTENDED, FINALIZER
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, Running, eventually, fairlead
 
-pytestmark = pytest.mark.server
-
 CreateNodes = Callable[..., list[str]]
 RESOURCE = "example.com/gpu-of-tests"
 
@@ -57,6 +55,7 @@ def test_pods_have_a_device_each_and_the_next_pod_gets_it_after_them(
     assert audit.check() == len(names), "and none shared a device, or started without its claim"
 
 
+@pytest.mark.real  # a policy denies it
 def test_a_denied_bind_leaves_no_claim(
     dra: DraObjects, pods: Pods, node: str, running: Running
 ) -> None:

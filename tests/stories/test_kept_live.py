@@ -15,8 +15,6 @@ from leaders import Lease, pair, wait_leading
 from replays import replayed
 from test_claims import gpus, kept_for, one, terminating
 
-pytestmark = pytest.mark.server
-
 LOW, GANG = ("low-0", "low-1", "low-2"), ("g-0", "g-1")
 
 
