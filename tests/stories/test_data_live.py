@@ -52,6 +52,7 @@ def write_status(
     assert patch[0] == 200, patch
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("kinds")
 def test_pods_wait_for_a_node_with_their_data(
     control_plane: ControlPlane, pods: Pods, create_nodes: Callable[..., None], tmp_path: Path

@@ -43,6 +43,7 @@ def examined(plane: ControlPlane) -> tuple[int, list[dict[str, str]]]:
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.mark.real
 def test_faults_of_claims_and_pools_are_listed(
     dra: DraObjects, pods: Pods, node: str, control_plane: ControlPlane
 ) -> None:

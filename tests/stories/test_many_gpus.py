@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from fairlead.sim.controlplane.client import MERGE_PATCH
 from fairleads import Running, eventually
 
@@ -47,6 +49,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.real  # it limits annotations
 def test_64_gpus_are_bound_at_once_in_every_dialect(create_nodes, pods, running: Running) -> None:
     for case, (node, asks, requests) in CASES.items():
         create_nodes([case], labels={"kubernetes.io/hostname": case}, **node)

@@ -74,6 +74,7 @@ def test_the_schema_refuses_what_makes_no_sense(
     assert why in said["message"]
 
 
+@pytest.mark.real  # the schema prunes what it does not name
 def test_reserved_nodes_are_for_their_users(plane: ControlPlane, node: str, namespace: str) -> None:
     pods = Pods(plane, namespace)
     labels = {"kubernetes.io/hostname": node}
@@ -97,6 +98,7 @@ def test_reserved_nodes_are_for_their_users(plane: ControlPlane, node: str, name
         assert plane.api("DELETE", f"{PATH}/demo")[0] == 200
 
 
+@pytest.mark.real
 def test_single_gpus_are_kept_and_the_rest_of_the_node_is_for_others(
     plane: ControlPlane, node: str, namespace: str
 ) -> None:

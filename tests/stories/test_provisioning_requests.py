@@ -79,6 +79,7 @@ def wait_until_said(pods: Pods, names: list[str], words: str) -> None:
         )
 
 
+@pytest.mark.real  # a request may not change
 def test_a_gang_gets_its_nodes_by_one_request_also_across_a_restart(
     control_plane: ControlPlane,
     pods: Pods,

@@ -5,6 +5,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from extenders import inventory
 from fairlead.model.rules import NODE_RULE
 from fairlead.sim.controlplane import ControlPlane
@@ -26,6 +28,7 @@ def audit(plane: ControlPlane, config: Path) -> subprocess.CompletedProcess[str]
     return run(command)
 
 
+@pytest.mark.real
 def test_a_rule_holds_when_pods_are_placed_and_the_audit_says_where_it_does_not_now(
     control_plane: ControlPlane, pods: Pods, create_nodes: Callable[..., None], tmp_path: Path
 ) -> None:

@@ -36,6 +36,7 @@ def running(pods: Pods, name: str, node: str, minutes: int) -> None:
     assert code == 200, answer
 
 
+@pytest.mark.real
 def test_it_says_when_waiting_pods_start_under_each_policy(
     control_plane: ControlPlane, create_nodes: Any, pods: Pods
 ) -> None:

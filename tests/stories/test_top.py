@@ -110,6 +110,7 @@ def configured(folder: Path, exporter: Exporter) -> str:
     return str(file)
 
 
+@pytest.mark.real
 def test_without_readings_it_says_who_has_what(plane: ControlPlane) -> None:
     told = top(plane, "--node", NODE)
     assert told["total"]["held"] == 2

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from fairlead.sim.controlplane import ControlPlane
@@ -58,6 +59,7 @@ def create(plane: ControlPlane, pods: Pods, file: Path) -> None:
     assert status == 201, said
 
 
+@pytest.mark.real
 def test_what_if_equals_what_then_happens(
     control_plane: ControlPlane, pods: Pods, create_nodes, tmp_path: Path
 ) -> None:

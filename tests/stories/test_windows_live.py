@@ -102,6 +102,7 @@ def node(create_nodes: Nodes) -> dict[str, Any]:
     return {"nodeSelector": labels}
 
 
+@pytest.mark.real
 def test_pods_wait_for_their_hours_buy_nothing_and_start_when_they_come(
     control_plane: ControlPlane,
     pods: Pods,
