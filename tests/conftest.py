@@ -42,7 +42,7 @@ BUILD = Path(__file__).parents[1] / "controlplane" / "build.py"
 #: Fixtures of tests that start our programs as a user does.
 PROGRAMS = {"up", "start", "builder", "embedded_plane"}
 #: Folders whose tests all need a server or a program, or come with one that does.
-LIVE = {"e2e", "stories"}
+LIVE = ("tests/e2e/", "tests/stories/")
 PLANES = {"planes", "control_plane", "new_control_plane", "embedded_plane"}
 #: Parts that are built for tests with these fixtures alone, which only `make test-all` runs.
 EXTRA_PARTS = {
@@ -92,7 +92,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = getattr(item, "fixturenames", ())
         if "assets" in fixtures:
             item.add_marker(pytest.mark.server)
-        if PROGRAMS & set(fixtures) or LIVE & set(item.path.parts):
+        if PROGRAMS & set(fixtures) or item.nodeid.startswith(LIVE):
             item.add_marker(pytest.mark.program)
         if EXTRA_PARTS.keys() & set(fixtures):
             item.add_marker(pytest.mark.slow)
