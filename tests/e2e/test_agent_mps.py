@@ -119,6 +119,7 @@ def test_a_pod_that_forks_keeps_one_process_and_the_agent_leaves_nothing_behind(
     assert "mps" not in shared.gpu()
 
 
+@pytest.mark.slow
 def test_a_daemon_that_dies_is_started_again_and_one_that_cannot_is_not_offered(
     shared: Shared,
 ) -> None:
@@ -135,6 +136,7 @@ def test_a_daemon_that_dies_is_started_again_and_one_that_cannot_is_not_offered(
         eventually(shared.well)
 
 
+@pytest.mark.slow
 def test_a_gpu_that_a_pod_has_whole_is_served_without_mps(shared: Shared, pods: Pods) -> None:
     with shared.agent():
         eventually(shared.well)
@@ -171,6 +173,7 @@ def test_a_killed_agent_leaves_mps_to_the_next_one_which_may_end_it(shared: Shar
         eventually(lambda: "mps" not in shared.gpu())
 
 
+@pytest.mark.slow
 def test_a_lost_gpu_has_no_mps_and_the_other_goes_on(shared: Shared) -> None:
     with shared.agent(mps="all"):
         eventually(lambda: shared.capacities() == [48, 48])

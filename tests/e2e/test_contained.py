@@ -8,7 +8,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane.client import MERGE_PATCH
-from fairleads import Pods
+from fairleads import PATIENCE_S, Pods
 from test_faults import audit, scheduling, until
 
 pytestmark = pytest.mark.server
@@ -60,6 +60,7 @@ async def test_pods_that_break_the_ledger_cost_nobody_else_anything(
         await asyncio.to_thread(audit, pods)
 
 
+@pytest.mark.slow
 async def test_a_pod_nested_as_deeply_as_the_api_server_takes_it_stops_nobody(
     control_plane, create_nodes, pods
 ) -> None:
@@ -74,7 +75,9 @@ async def test_a_pod_nested_as_deeply_as_the_api_server_takes_it_stops_nobody(
     async def patch(managed_fields: bytes) -> None:
         body = b'{"metadata":{"managedFields":[' + managed_fields + b"]}}"
         path = f"{pods.path}/deep"
-        reply = await client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+        reply = await client.request(
+            "PATCH", path, body=body, content_type=MERGE_PATCH, timeout_s=PATIENCE_S
+        )
         assert reply.status == 200, reply.message
 
     try:

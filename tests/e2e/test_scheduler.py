@@ -1,7 +1,6 @@
 """What a user sees of a scheduler at work, on the real API server and on the embedded one."""
 
 import json
-import subprocess
 
 import pytest
 
@@ -234,13 +233,10 @@ def test_a_huge_request_is_refused_and_harms_nobody(control_plane, create_nodes,
 def test_bad_options_get_one_clear_line(control_plane, tmp_path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text("profils: []\n")
-    kubeconfig = str(control_plane.kubeconfig_for())
+    command = [FAIRLEAD, "run", "--kubeconfig", control_plane.kubeconfig_for(), "--port", "0"]
 
     def error(*options: str) -> str:
-        command = [str(FAIRLEAD), "run", "--kubeconfig", kubeconfig, "--port", "0", *options]
-        ended = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-        )
+        ended = run([*command, *options], timeout=PATIENCE_S)
         assert ended.returncode == 1
         (line,) = ended.stderr.strip().splitlines()
         return line
@@ -256,11 +252,9 @@ def test_bad_options_get_one_clear_line(control_plane, tmp_path) -> None:
 def test_a_taken_port_is_named(control_plane) -> None:
     with fairlead(control_plane) as running:
         port = running.url.rpartition(":")[2]
-        kubeconfig = str(control_plane.kubeconfig_for())
-        command = [str(FAIRLEAD), "run", "--kubeconfig", kubeconfig, "--port", port]
-        ended = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-        )
+        access = control_plane.kubeconfig_for()
+        command = [FAIRLEAD, "run", "--kubeconfig", access, "--port", port]
+        ended = run(command, timeout=PATIENCE_S)
         assert ended.returncode == 1
         assert f"cannot serve on 127.0.0.1:{port}" in ended.stderr
         assert "choose another --port" in ended.stderr

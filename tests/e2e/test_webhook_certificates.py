@@ -56,12 +56,12 @@ def creating(plane: ControlPlane) -> Iterator[list[Any]]:
 
     def create() -> None:
         with plane.connect() as client:
-            while not done.wait(0.01):
+            while not done.wait(0.05):
                 status, answer = client.api("POST", TRIED, pod("steady"))
                 if status != 201 or environment(answer) == [[]]:
                     failed.append(answer)
 
-    threads = [threading.Thread(target=create) for _ in range(3)]
+    threads = [threading.Thread(target=create) for _ in range(2)]
     for thread in threads:
         thread.start()
     try:

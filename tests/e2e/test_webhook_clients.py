@@ -81,13 +81,14 @@ def test_the_api_server_is_known_by_its_certificate(
         assert (status, "failed calling webhook" in answer["message"]) == (500, True)
 
 
-def test_other_addresses_are_refused(new_control_plane: Start) -> None:
-    plane, port = new_control_plane(), free_port()
-    with configured(plane, port):
-        with webhook(plane, port, "--allow-from", "127.0.0.0/8"):
-            eventually(lambda: injects(plane, "default"), what="the API server is answered")
-        with webhook(plane, port, "--allow-from", "10.0.0.10") as hook:
+def test_other_addresses_are_refused(control_plane: ControlPlane, namespace: str) -> None:
+    port = free_port()
+    with configured(control_plane, port, namespace):
+        with webhook(control_plane, port, "--allow-from", "127.0.0.0/8"):
+            eventually(lambda: injects(control_plane, namespace), what="it is answered")
+        with webhook(control_plane, port, "--allow-from", "10.0.0.10") as hook:
             assert asked(hook) == 403
             assert hook.get("/readyz") == (200, "ok")
-            _, answer = plane.api("POST", "/api/v1/namespaces/default/pods", pod("p"))
+            path = f"/api/v1/namespaces/{namespace}/pods"
+            _, answer = control_plane.api("POST", path, pod("p"))
             assert "requests from this address are not accepted" in answer["message"]

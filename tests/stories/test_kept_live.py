@@ -47,7 +47,7 @@ def levels(control_plane: ControlPlane) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("levels")
-@pytest.mark.parametrize("freed", [1, 2])
+@pytest.mark.parametrize("freed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_gang_has_its_devices_although_another_process_leads_now(
     dra: DraObjects, pods: Pods, node: str, create: Callable[..., Any], tmp_path: Path, freed: int
 ) -> None:
