@@ -1,7 +1,7 @@
 """A control plane that has PodGroups of Kubernetes itself: they are off by default."""
 
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -67,15 +67,25 @@ def gates_flag(version: tuple[int, int], more: Sequence[str] = ()) -> str:
 
 
 @contextmanager
-def gang_plane(assets: Path, folder: Path, more_gates: Sequence[str] = ()) -> Iterator[GangPlane]:
+def gang_plane(assets: Path, folder: Path) -> Iterator[GangPlane]:
     """With the gates of the version that the API server turns out to have."""
     version = version_of(assets)
+    with ControlPlane.start(assets, folder, **_options(version)) as plane:
+        yield GangPlane(plane, version)
+
+
+def shared_gang_plane(
+    planes: Callable[..., ControlPlane], assets: Path, more_gates: Sequence[str]
+) -> GangPlane:
+    """The one of these gates that others use as well."""
+    version = version_of(assets)
+    return GangPlane(planes(**_options(version, more_gates)), version, more_gates)
+
+
+def _options(version: tuple[int, int], more_gates: Sequence[str] = ()) -> dict[str, Any]:
     served = ",".join(f"{_GROUP}/{each}=true" for each in _GATES[version][1])
     flags = (gates_flag(version, more_gates), f"--runtime-config={served}")
-    with ControlPlane.start(
-        assets, folder, disable_admission=_PLAIN, apiserver_flags=flags
-    ) as plane:
-        yield GangPlane(plane, version, more_gates)
+    return {"disable_admission": _PLAIN, "apiserver_flags": flags}
 
 
 def version_of(assets: Path) -> tuple[int, int]:

@@ -4,7 +4,7 @@ At every revision a bound pod has its claim reserved for its group, and no devic
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ import faultproxy as faults
 from bind_denials import BindDenials
 from claim_audit import ClaimAudit
 from dra_objects import claim_spec, devices_of, exactly
+from fairlead.sim.controlplane import ControlPlane
 from faultproxy import FaultProxy
-from gang_planes import GangPlane, gang_plane
+from gang_planes import GangPlane, shared_gang_plane
 from test_faults import scheduling, until
 from test_group_claims import FOR_GROUP, GATE, JUDGED, Stage, from_template, reserved_for
 
@@ -39,13 +40,12 @@ ASTRAY = [(write, fault) for write in WRITES for fault in FAULTS
 
 
 @pytest.fixture(scope="module")
-def gangs(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GangPlane]:
+def gangs(planes: Callable[..., ControlPlane], assets: Path) -> Iterator[GangPlane]:
     """With the controllers of claims and PodGroups; schedulers are started by tests."""
-    folder = tmp_path_factory.mktemp("group-claim-faults")
-    with gang_plane(assets, folder, [GATE]) as found:
-        controllers = ["resourceclaim-controller", "garbage-collector-controller"]
-        with found.plane.start_controller_manager(controllers, flags=[found.gates]):
-            yield found
+    found = shared_gang_plane(planes, assets, [GATE])
+    controllers = ["resourceclaim-controller", "garbage-collector-controller"]
+    with found.plane.start_controller_manager(controllers, flags=[found.gates]):
+        yield found
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Claims of PodGroups, with the real controller, and beside the real kube-scheduler."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ from dra_objects import (
     exactly,
     users_of,
 )
+from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
-from gang_planes import GangPlane, gang_plane
+from gang_planes import GangPlane, shared_gang_plane
 
 pytestmark = pytest.mark.server
 
@@ -28,18 +29,17 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def gangs(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GangPlane]:
+def gangs(planes: Callable[..., ControlPlane], assets: Path) -> Iterator[GangPlane]:
     """Both schedulers and the controllers of claims and PodGroups at work on one API server."""
-    folder = tmp_path_factory.mktemp("group-claims")
-    with gang_plane(assets, folder, [GATE]) as found:
-        plane = found.plane
-        controllers = ["resourceclaim-controller", "garbage-collector-controller"]
-        with (
-            plane.start_controller_manager(controllers, flags=[found.gates]),
-            plane.start_kube_scheduler(flags=[found.gates]),
-            fairlead(plane, kubeconfig=plane.kubeconfig_for()),
-        ):
-            yield found
+    found = shared_gang_plane(planes, assets, [GATE])
+    plane = found.plane
+    controllers = ["resourceclaim-controller", "garbage-collector-controller"]
+    with (
+        plane.start_controller_manager(controllers, flags=[found.gates]),
+        plane.start_kube_scheduler(flags=[found.gates]),
+        fairlead(plane, kubeconfig=plane.kubeconfig_for()),
+    ):
+        yield found
 
 
 class Stage:
@@ -63,6 +63,7 @@ class Stage:
         self.dra.remove_all()
         for node in self.nodes:
             self.plane.api("DELETE", f"/api/v1/nodes/{node}")
+        self.plane.delete_namespace(self.name)
 
     @property
     def is_ours(self) -> bool:
