@@ -101,12 +101,18 @@ def _catches(pid: int, number: signal.Signals) -> bool:
     return bool(caught and int(caught[1], 16) >> (number - 1) & 1)
 
 
-def eventually(holds: Callable[[], Any], timeout_s: float = PATIENCE_S, what: str = "") -> Any:
+def eventually(
+    holds: Callable[[], Any],
+    timeout_s: float = PATIENCE_S,
+    what: str = "",
+    *,
+    pause_s: float = 0.05,
+) -> Any:
     """The first true answer; fails when none comes in time."""
     until = time.monotonic() + timeout_s
     while not (answer := holds()):
         assert time.monotonic() < until, f"not within {timeout_s} s: {what or holds}"
-        time.sleep(0.05)
+        time.sleep(pause_s)
     return answer
 
 

@@ -56,7 +56,7 @@ def creating(plane: ControlPlane) -> Iterator[list[Any]]:
 
     def create() -> None:
         with plane.connect() as client:
-            while not done.wait(0.05):
+            while not done.wait(0.1):
                 status, answer = client.api("POST", TRIED, pod("steady"))
                 if status != 201 or environment(answer) == [[]]:
                     failed.append(answer)
@@ -92,7 +92,7 @@ def test_they_rotate_without_one_failed_request(control_plane: ControlPlane) -> 
     ):
         asks(control_plane)
         with creating(control_plane) as failed:
-            eventually(rotated, what="both replicas showed four certificates")
+            eventually(rotated, what="both replicas showed four certificates", pause_s=0.5)
         assert not failed
         # Two replicas, one truth; and who is trusted overlaps from one to the next.
         assert seen[0] & seen[1]
