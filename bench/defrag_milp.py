@@ -4,7 +4,8 @@ from collections import Counter
 from itertools import product
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
+
+from fairlead.placement.linear import LinearProgram
 
 _SIZES = (1, 2, 4)
 _GPUS = 8
@@ -26,16 +27,13 @@ def least_moves(nodes: list[list[int]], count: int) -> tuple[int, int]:
     ]
     cost = np.array([float(sum(kind)) for kind in kinds] + [0.0] * len(fills))
     rows, low, high = _limits(kinds, classes, fills, count)
-    found = milp(
-        cost,
-        constraints=LinearConstraint(np.array(rows), low, high),
-        integrality=np.ones(len(cost)),
-        bounds=Bounds(0, [classes[kind] for kind in kinds] + [len(nodes)] * len(fills)),
-        options={"time_limit": 60.0},
-    )
-    emptied = np.rint(found.x[: len(kinds)]).astype(int)
+    program = LinearProgram(cost, [classes[kind] for kind in kinds] + [len(nodes)] * len(fills))
+    program.limit(rows, low, high)
+    found = program.solved(whole=True, seconds=60.0)
+    assert found, "no such moves"
+    emptied = np.rint(found.amounts[: len(kinds)]).astype(int)
     pods = sum(int(n) * len(kind) for n, kind in zip(emptied, kinds, strict=True))
-    return pods, round(float(found.fun))
+    return pods, round(found.cost)
 
 
 def _limits(

@@ -3,9 +3,8 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import coo_array
 
+from fairlead.placement.linear import LinearProgram
 from fairlead.placement.tree_knapsack import Problem
 
 if TYPE_CHECKING:
@@ -30,23 +29,19 @@ class _Program:
         self._sizes = [nodes, nodes, *(int(each.max()) + 1 for each in problem.domains)]
         self._starts = np.cumsum([0, *self._sizes])
         self._costs = [self._cost(place) for place in range(len(problem.objectives))]
-        self._rows = self._constraints()
 
     def least(self, objective: int, before: list[int]) -> int:
         """Of one objective, with those before it at their best values."""
-        rows = list(self._rows)
-        for cost, value in zip(self._costs, before, strict=False):
-            rows.append(LinearConstraint(cost[None], -np.inf, value))
         room = np.minimum(self._problem.room, self._problem.pods)
         upper = np.concatenate([room, np.ones(self._starts[-1] - len(room))])
-        found = milp(
-            self._costs[objective],
-            constraints=rows,
-            bounds=Bounds(0, upper),
-            integrality=np.ones(self._starts[-1]),
-        )
-        assert found.success, found.message
-        return round(found.fun)
+        program = LinearProgram(self._costs[objective], upper)
+        self._limit(program)
+        for cost, value in zip(self._costs, before, strict=False):
+            program.limit(cost, [-np.inf], [value])
+        found = program.solved(whole=True)
+        assert found
+        assert found.is_best
+        return round(found.cost)
 
     def _cost(self, place: int) -> np.ndarray:
         objective = self._problem.objectives[place]
@@ -55,31 +50,25 @@ class _Program:
         cost[start : start + len(objective.cost)] = objective.cost
         return cost
 
-    def _constraints(self) -> list[LinearConstraint]:
+    def _limit(self, program: LinearProgram) -> None:
         problem, nodes = self._problem, self._sizes[0]
         pods, used = np.arange(nodes), nodes + np.arange(nodes)
         every = np.zeros(self._starts[-1])
         every[pods] = 1
         room = np.minimum(problem.room, problem.pods)
-        rows = [
-            LinearConstraint(every[None], problem.pods, problem.pods),
-            self._at_most(pods, used, room),
-        ]
+        program.limit(every, [problem.pods], [problem.pods])
+        _limit_by(program, pods, used, room)
         for level, domains in enumerate(problem.domains):
-            rows.append(self._at_most(used, self._starts[2 + level] + domains, np.ones(nodes)))
-        return rows
+            _limit_by(program, used, self._starts[2 + level] + domains, np.ones(nodes))
 
-    def _at_most(self, low: np.ndarray, high: np.ndarray, factor: np.ndarray) -> LinearConstraint:
-        """The low variable is at most the factor times the high one, one row each."""
-        count = np.arange(len(low))
-        matrix = coo_array(
-            (
-                np.concatenate([np.ones(len(low)), -factor]),
-                (np.concatenate([count, count]), np.concatenate([low, high])),
-            ),
-            shape=(len(low), self._starts[-1]),
-        )
-        return LinearConstraint(matrix.tocsr(), -np.inf, 0)
+
+def _limit_by(
+    program: LinearProgram, low: np.ndarray, high: np.ndarray, factor: np.ndarray
+) -> None:
+    """The low variable is at most the factor times the high one, one row each."""
+    rows, columns = np.tile(np.arange(len(low)), 2), np.concatenate([low, high])
+    factors = np.concatenate([np.ones(len(low)), -factor])
+    program.limit_some(rows, columns, factors, np.full(len(low), -np.inf), np.zeros(len(low)))
 
 
 def unequal_optimum(case: "Unequal", limit_s: float) -> tuple[int, int, int] | None:
@@ -93,32 +82,27 @@ def unequal_optimum(case: "Unequal", limit_s: float) -> tuple[int, int, int] | N
     cost[rack:] = case.weights[0]
     upper = np.ones(size)
     matrix: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-    rows = []
     for kind, (count, gpus, cores) in enumerate(case.classes):
-        every = np.zeros(size)
-        every[kind * nodes : (kind + 1) * nodes] = 1
-        rows.append(LinearConstraint(every[None], count, count))
         room = np.minimum(np.minimum(case.gpus // gpus, case.cores // max(cores, 1)), count)
         upper[kind * nodes : (kind + 1) * nodes] = room
         matrix.append((kind * nodes + np.arange(nodes), used, room))
+    program = LinearProgram(cost, upper)
+    for kind, (count, *_) in enumerate(case.classes):
+        every = np.zeros(size)
+        every[kind * nodes : (kind + 1) * nodes] = 1
+        program.limit(every, [count], [count])
     for amounts, place in ((case.gpus, 1), (case.cores, 2)):
         full = np.zeros((nodes, size))
         for kind, each in enumerate(case.classes):
             full[np.arange(nodes), kind * nodes + np.arange(nodes)] = each[place]
         full[np.arange(nodes), used] = -amounts
-        rows.append(LinearConstraint(full, -np.inf, 0))
+        program.limit(full, np.full(nodes, -np.inf), np.zeros(nodes))
     for low, high, factor in [*matrix, (used, rack + case.rack, np.ones(nodes))]:
-        full = np.zeros((nodes, size))
-        full[np.arange(nodes), low] = 1
-        full[np.arange(nodes), high] = -factor
-        rows.append(LinearConstraint(full, -np.inf, 0))
-    found = milp(
-        cost, constraints=rows, bounds=Bounds(0, upper), integrality=np.ones(size),
-        options={"time_limit": limit_s, "mip_rel_gap": 0},
-    )  # fmt: skip
-    if found.x is None:
+        _limit_by(program, low, high, factor)
+    found = program.solved(whole=True, seconds=limit_s, gap=0.0)
+    if found is None:
         return None
-    chosen = np.round(found.x)
+    chosen = np.round(found.amounts)
     on = np.flatnonzero(chosen[used])
     demand = sum(count * gpus for count, gpus, _ in case.classes)
     return int(chosen[rack:].sum()), len(on), int(case.gpus[on].sum()) - demand

@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("scipy", reason="the prices need scipy: run `make setup`")
-
 BENCH = Path(__file__).parents[1] / "bench"
 NODES = [
     ("n0", 16000, 65536, 2, "T4"),

@@ -259,4 +259,4 @@ def test_the_scheduler_loads_nothing_that_it_does_not_use() -> None:
     """Ten MiB each: signing certificates is for the webhook, gRPC for the agent."""
     code = "import sys, fairlead.apps.run.run, fairlead.apps.run.scheduler; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert {"cryptography", "grpc", "scipy"}.isdisjoint(done.stdout.split())
+    assert {"cryptography", "grpc", "highspy"}.isdisjoint(done.stdout.split())

@@ -4,8 +4,6 @@ import sys
 
 import pytest
 
-pytest.importorskip("scipy", reason="the prices need scipy: run `make setup`")
-
 from builders import a_node, a_pod, an_engine, see
 from fairlead.apps.run import pricing
 from fairlead.model.errors import FairleadError

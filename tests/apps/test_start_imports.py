@@ -32,7 +32,7 @@ NOT_FOR_RUN = {
     "grpc",
     "jsonschema",
     "rich",
-    "scipy",
+    "highspy",
 }
 #: What `fairlead run` has loaded of other packages when it looks for a cluster.
 PACKAGES_OF_RUN = {
@@ -51,7 +51,7 @@ MOST_MODULES_OF_RUN = 740
 MOST_COMPILED_FOR_RUN = 470
 #: What reads lists of a cluster once, and watches nothing.
 NOT_FOR_WHAT_IF = {
-    "aiohttp", "cryptography", "fairlead.cel", "grpc", "prometheus_client", "rich", "scipy",
+    "aiohttp", "cryptography", "fairlead.cel", "grpc", "prometheus_client", "rich", "highspy",
 }  # fmt: skip
 #: `fairlead --help` and each command load it before they know what to do.
 NOT_FOR_THE_COMMAND_LINE = NOT_FOR_RUN | {

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("scipy", reason="the prices need scipy: run `make setup`")
-
 from fairlead.model.prices import Basis, PodShape
 from fairlead.placement import prices
 from fairlead.placement.packing import MARKS, gap_values, solved_prices

@@ -6,13 +6,14 @@ and no more GPUs than there are. What one more GPU would bring is the price of a
 would bring if only so much of it were free is the price of that gap.
 """
 
-from typing import Any
+import math
 
 import numpy as np
 import numpy.typing as npt
 
 from fairlead.model.gpus import WHOLE
 from fairlead.model.prices import STEP
+from fairlead.placement.linear import LinearProgram
 
 Sizes = npt.NDArray[np.int64]  # in hundredths of a GPU, rising
 Values = npt.NDArray[np.float64]  # by size, or by free hundredths of a GPU
@@ -34,26 +35,21 @@ def gap_values(sizes: Sizes, demand: Values, gpus: int) -> Values:
 
 def _item_prices(sizes: Sizes, demand: Values, gpus: int) -> Values:
     """What an item brings to its GPU: its size, unless there are more GPUs than needed."""
-    if len(sizes) == 1:  # as in clusters without shares: the solver is slow to import
+    if len(sizes) == 1:  # as in clusters without shares
         return np.where(demand > gpus * (MARKS // int(sizes[0])), sizes.astype(np.float64), 0.0)
     return solved_prices(sizes, demand, gpus)
 
 
 def solved_prices(sizes: Sizes, demand: Values, gpus: int) -> Values:
     """The same for any sizes, by the linear program."""
-    from scipy.optimize import linprog
-
     starts, items = _arcs(sizes)
     gain = np.concatenate([sizes[items].astype(np.float64), np.zeros(MARKS)])
-    found = linprog(
-        -gain,
-        A_ub=_limits(starts, items, len(sizes)),
-        b_ub=np.concatenate([[gpus], demand]),
-        A_eq=_flow(starts, starts + sizes[items]),
-        b_eq=np.zeros(MARKS - 1),
-        method="highs",
-    )
-    surplus = -found.ineqlin.marginals[1:]
+    program = LinearProgram(-gain)
+    _limit_items(program, starts, items, np.concatenate([[gpus], demand]))
+    _limit_flow(program, starts, starts + sizes[items])
+    found = program.solved()
+    assert found, "to pack nothing is a solution"
+    surplus = -found.prices[1 : len(sizes) + 1]
     prices: Values = np.maximum(sizes - surplus, 0.0)
     return prices
 
@@ -73,23 +69,20 @@ def _arcs(sizes: Sizes) -> tuple[Places, Places]:
     return np.array(starts), np.array(items)
 
 
-def _flow(starts: Places, ends: Places) -> Any:
-    """What comes to a mark leaves it, except at both ends of the GPU."""
-    from scipy.sparse import coo_array
-
-    idle = np.arange(MARKS)
-    arcs = np.arange(len(starts) + MARKS)
-    rows = np.concatenate([starts, idle, ends, idle + 1])
-    signs = np.repeat([1.0, -1.0], len(arcs))
-    return coo_array((signs, (rows, np.tile(arcs, 2)))).tocsr()[1:MARKS]
-
-
-def _limits(starts: Places, items: Places, sizes: int) -> Any:
+def _limit_items(program: LinearProgram, starts: Places, items: Places, most: Values) -> None:
     """GPUs begun, and then items of each size."""
-    from scipy.sparse import coo_array
-
     first = np.append(np.flatnonzero(starts == 0), len(starts))
     rows = np.concatenate([np.zeros_like(first), items + 1])
     arcs = np.concatenate([first, np.arange(len(items))])
-    shape = (sizes + 1, len(starts) + MARKS)
-    return coo_array((np.ones(len(rows)), (rows, arcs)), shape=shape).tocsr()
+    program.limit_some(rows, arcs, np.ones(len(rows)), [-math.inf] * len(most), most)
+
+
+def _limit_flow(program: LinearProgram, starts: Places, ends: Places) -> None:
+    """What comes to a mark leaves it, except at both ends of the GPU."""
+    idle = np.arange(MARKS)
+    arcs = np.arange(len(starts) + MARKS)
+    marks = np.concatenate([starts, idle, ends, idle + 1])
+    signs = np.repeat([1.0, -1.0], len(arcs))
+    inner = (marks > 0) & (marks < MARKS)
+    none = np.zeros(MARKS - 1)
+    program.limit_some(marks[inner] - 1, np.tile(arcs, 2)[inner], signs[inner], none, none)

@@ -4,11 +4,10 @@ It is solved once for each level of costs. What a level allows, and what is know
 the levels after it.
 """
 
+import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairlead.model.solver import (
     PatternUse,
@@ -17,6 +16,7 @@ from fairlead.model.solver import (
     is_of_use,
     pattern_costs,
 )
+from fairlead.placement.linear import Floats, LinearProgram
 
 #: What a node more costs, beside the dearest pattern: enough to decide between equal costs only.
 _PER_NODE = 1e-4
@@ -25,14 +25,12 @@ _EQUAL = 1e-7
 
 #: A class, and a pattern that its nodes may take.
 _Use = tuple[int, int]
-_Floats = npt.NDArray[np.float64]
 
 
 def solve_program(question: SolverQuestion) -> SolverAnswer:
     """The cheapest nodes for all pods, level by level, and of equally cheap ones the fewest.
 
     None if there is nothing better than what is known. If time runs out, the best that was found.
-    Importing the solver takes half a second.
     """
     uses = [(c, p) for c, each in enumerate(question.classes) for p in each.patterns]
     if not uses:
@@ -55,7 +53,7 @@ class _Program:
             pattern_costs(question.classes[c], question.patterns[p]) for c, p in uses
         ]).T.reshape(len(question.levels), len(uses))  # fmt: skip
         self._dearest = np.maximum(np.abs(table).max(axis=1, initial=0.0), 1e-300)
-        self._table: _Floats = table / self._dearest[:, None]
+        self._table: Floats = table / self._dearest[:, None]
         self._limits: list[tuple[int, float]] = []
 
     def solved(self) -> list[int] | None:
@@ -81,39 +79,18 @@ class _Program:
     def _cost(self, number: int, counts: Sequence[int]) -> float:
         return float(self._table[number] @ np.array(counts) * self._dearest[number])
 
-    def _nodes_by_use(self, costs: _Floats) -> list[int] | None:
+    def _nodes_by_use(self, costs: Floats) -> list[int] | None:
         """Nodes for each use, at the least costs within the limits."""
-        from scipy.optimize import Bounds, LinearConstraint, milp
-
         question, uses = self._question, self._uses
-        limits = [
-            LinearConstraint(self._table[number], -np.inf, most) for number, most in self._limits
-        ]
-        found = milp(
-            costs,
-            constraints=[
-                LinearConstraint(_pods(question, uses), question.counts, question.counts),
-                LinearConstraint(
-                    _nodes(question, uses), -np.inf, [c.nodes for c in question.classes]
-                ),
-                *limits,
-            ],
-            bounds=Bounds(0, np.array([question.classes[c].nodes for c, _ in uses])),
-            integrality=np.ones(len(uses)),
-            options={"time_limit": question.budget_s / max(1, len(question.levels))},
+        classes = np.array([c for c, _ in uses])
+        nodes = np.array([each.nodes for each in question.classes])
+        program = LinearProgram(costs, nodes[classes])
+        pods = np.array([question.patterns[p] for _, p in uses]).T
+        program.limit(pods, question.counts, question.counts)
+        program.limit_some(
+            classes, range(len(uses)), np.ones(len(uses)), [-math.inf] * len(nodes), nodes
         )
-        return None if found.x is None else np.rint(found.x).astype(int).tolist()
-
-
-def _pods(question: SolverQuestion, uses: list[_Use]) -> Any:
-    from scipy.sparse import csr_array
-
-    return csr_array(np.array([question.patterns[p] for _, p in uses]).T)
-
-
-def _nodes(question: SolverQuestion, uses: list[_Use]) -> Any:
-    from scipy.sparse import coo_array
-
-    rows, columns = [c for c, _ in uses], list(range(len(uses)))
-    shape = len(question.classes), len(uses)
-    return coo_array((np.ones(len(uses)), (rows, columns)), shape=shape).tocsr()
+        for number, most in self._limits:
+            program.limit(self._table[number], [-math.inf], [most])
+        found = program.solved(whole=True, seconds=question.budget_s / max(1, len(question.levels)))
+        return None if found is None else np.rint(found.amounts).astype(int).tolist()

@@ -149,9 +149,8 @@ async def _line(process: Process) -> bytes:
 
 
 def main() -> None:
-    import scipy.optimize
+    import highspy  # noqa: F401 - so that the first question need not wait for it
 
-    assert scipy.optimize.milp
     sys.stdout.buffer.write(_READY)
     sys.stdout.buffer.flush()
     questions = msgspec.json.Decoder(SolverQuestion)
