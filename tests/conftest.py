@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import typing
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -28,6 +29,11 @@ from hypothesis import HealthCheck, settings
 
 from embedded_plane import EmbeddedPlane
 from fairlead.sim.controlplane import ControlPlane
+
+if sys.version_info < (3, 12):
+    # What a protocol asks for is looked up at each isinstance there, and kept in later versions.
+    # Every profile asks what its plugins can do: it was half the time of an engine with one pod.
+    typing._get_protocol_attrs = functools.cache(typing._get_protocol_attrs)  # type: ignore[attr-defined]
 
 # How long an example takes depends on who else uses the machine. The examples of `make test` are
 # few and the same in each run, those of `make test-all` all (`full`); `make properties` draws
