@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 
 from fairlead.apps.config.profiles import built_in
 from fairlead.claims import inventory, turn_limit
@@ -102,6 +103,63 @@ IN_ARRAYS = frozenset(
         "gang of shares, zones and goals",
         "planned gangs, conservative",
         "tenants relabelled",
+    }
+)
+#: Those that take the most CPU: only `make test-all` tries them. Of each kind, others remain.
+LONG = frozenset(
+    {
+        "HyperNodes with patterns",
+        "anti-affinity by node",
+        "beside a large planned gang",
+        "beside planned gangs, many",
+        "claim of many pods",
+        "claim, expensive selector",
+        "claim, many alternatives",
+        "claim, many constraints",
+        "claim, selector of each device",
+        "claims that change",
+        "claims, dynamic MIG",
+        "claims, many",
+        "claims, many kinds of requests",
+        "class for plain pods",
+        "counted GPUs",
+        "counted on layers by label",
+        "counted, many resources",
+        "devices kept for many pods",
+        "devices of zones",
+        "devices with nodes of their own",
+        "gang beyond the solver",
+        "gang for devices of others",
+        "gang for devices, alternatives",
+        "gang for one device each",
+        "gang of claims",
+        "gang of claims with pairs",
+        "gang of different pods",
+        "gang of different pods, one zone",
+        "gang of shares, zones and goals",
+        "gang of slices, zones and goals",
+        "gang of too many pods",
+        "gangs, many alternatives of claims",
+        "kinds in one queue",
+        "node affinity, many keys",
+        "nominated pods",
+        "planned claims, easy",
+        "planned claims, large gangs",
+        "planned claims, many",
+        "planned gangs, conservative",
+        "queues, many",
+        "reservations",
+        "rules of users",
+        "short first",
+        "slices of one pool",
+        "slices published again",
+        "taint rule for all devices",
+        "taint rules, many",
+        "tenants relabelled",
+        "volumes",
+        "waiting for long",
+        "waiting for long in queues",
+        "waiting, with priorities",
     }
 )
 #: What keeps a turn short must be as small as the cluster, or it would not be met.
@@ -235,12 +293,16 @@ def hostile_pod() -> Body:
     return a_pod("h", gpus=8, priority=10, affinity={"podAntiAffinity": {required: terms}})
 
 
-@pytest.mark.parametrize("name", [name for name in SHAPES if name not in EVICTION_SHAPES])
+def marked(name: str) -> ParameterSet:
+    return pytest.param(name, marks=[pytest.mark.slow] if name in LONG else [])
+
+
+@pytest.mark.parametrize("name", [marked(each) for each in SHAPES if each not in EVICTION_SHAPES])
 def test_no_object_holds_the_loop(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_growth(name, partial(longest, name), monkeypatch)
 
 
-@pytest.mark.parametrize("name", EVICTION_SHAPES)
+@pytest.mark.parametrize("name", [marked(each) for each in EVICTION_SHAPES])
 def test_no_gang_with_claims_holds_the_loop(name: str) -> None:
     """As large as it may be, on as few nodes as it needs: what it costs is not for the nodes."""
     size, now, most = Size(150, 0), 1.0, (0, 0, 0)
