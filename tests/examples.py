@@ -22,12 +22,12 @@ def examples(full: int, few: int | None = None, *, steps: int = 50, **options: A
 
     `make test` draws `few` of the `full` number: a fifth, unless the test says otherwise.
     """
-    count = number(full, few or min(full, max(8, full // 5)))
+    count = so_many(full, few or min(full, max(8, full // 5)))
     count = int(os.environ.get("EXAMPLES", count))
     return settings(max_examples=count, stateful_step_count=steps, **options)
 
 
-def number(full: int, few: int) -> int:
+def so_many(full: int, few: int) -> int:
     """Of turns, objects or cases: `few` in `make test`."""
     return few if settings.get_current_profile_name() == SHORT else full
 
@@ -35,4 +35,4 @@ def number(full: int, few: int) -> int:
 def some(cases: Iterable[T], few: int, about: object = "") -> list[T]:
     """All cases; in `make test` so many of them, drawn for what the test is about."""
     found = list(cases)
-    return Random(str(about)).sample(found, number(len(found), few))
+    return Random(str(about)).sample(found, so_many(len(found), few))

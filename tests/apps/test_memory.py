@@ -23,6 +23,7 @@ import pytest
 import fairlead
 from churn_objects import SCHEDULERS
 from churn_story import Ground, Story
+from examples import so_many
 from fairlead.apps.run import usage
 from fairlead.claims import answers as device_answers
 from fairlead.claims import columns as device_columns
@@ -166,7 +167,7 @@ def answers(ground: Ground, pods: Iterable[Pod]) -> dict[tuple[str, str], dict[s
 def test_after_churn_pods_are_answered_as_by_a_fresh_scheduler(small_bounds: None) -> None:
     """Numbers and rows that are used again, and what was dropped at a bound, change no answer."""
     story = Story(Ground(), nodes=20, pods=100)
-    for number in range(90):
+    for number in range(so_many(90, few=30)):
         story.step(7 + number % 7)
         if number % 30 == 29:
             fresh = a_fresh_one(story)

@@ -14,14 +14,14 @@ import msgspec
 import pytest
 from test_decision_log import Logged, busy, reader
 
-from examples import number
+from examples import so_many
 from fairlead.apps.decision_log.anonymise import anonymise
 from fairlead.apps.decision_log.frames import MAGIC, LogProblem, packed_frame, with_length
 from fairlead.apps.decision_log.replay import replay
 
-CASES = number(40, few=8)
+CASES = so_many(40, few=5)
 #: Of the story that is logged.
-ROUNDS = number(3, few=1)
+ROUNDS = so_many(3, few=1)
 _FRAME, _LENGTH = struct.Struct(">II"), struct.Struct(">I")
 
 Records = list[bytes]
@@ -93,7 +93,7 @@ def test_a_log_that_was_tampered_with_is_a_difference_or_one_sentence(
         if case % 4 == 0:  # it is slow
             with suppress(LogProblem):
                 anonymise(reader(tmp_path), tmp_path.parent / f"{change.__name__}-{case}.copy")
-    assert noticed > number(10, few=1)
+    assert noticed > so_many(10, few=0)
 
 
 def outcome(folder: Path) -> str:

@@ -242,11 +242,11 @@ async def test_a_review_that_takes_too_much_time_is_ended() -> None:
 
     odd = REVIEW.replace(b'"metadata": {}', b'"metadata": {"name": "odd"}')
     handler = AdmissionHandler(frozenset({"gpu-scheduler"}), endless)
-    async with serving(HttpLimits(cpu_s=0.5), handler=handler) as server:
+    async with serving(HttpLimits(cpu_s=0.2), handler=handler) as server:
         for _ in range(3):
             status, text = await server.post("/mutate", odd)
             assert (status, text) == (
-                503, "the review took more than 0.5 s of CPU time and was stopped\n"
+                503, "the review took more than 0.2 s of CPU time and was stopped\n"
             )  # fmt: skip
             assert (await server.post("/mutate", REVIEW))[0] == 200
         counted = (await server.get("/metrics"))[1]

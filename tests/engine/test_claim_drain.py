@@ -9,7 +9,7 @@ from random import Random
 
 from builders import a_node, an_engine, see
 from claim_objects import GPU_CLASS, a_claim, a_claim_user, a_claiming_pod, a_slice
-from examples import number
+from examples import so_many
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import Bind, Instruction, Prepare
@@ -17,7 +17,7 @@ from fairlead.model.claims import DeviceId, ResourceClaim
 from fairlead.model.pods import Pod
 from fairlead.plugins.claim_step import ClaimStep
 
-CLAIMS = number(10_000, few=500)
+CLAIMS = so_many(10_000, few=500)
 NODES, GPUS = 12, 8
 #: Pods that wait at a time.
 BACKLOG = 40

@@ -17,6 +17,7 @@ from claim_objects import (
     an_allocation,
     on_node,
 )
+from examples import so_many
 from fairlead.claims import shared_slices
 from fairlead.cluster import claiming
 from fairlead.engine import events
@@ -646,8 +647,12 @@ def counters(node: str) -> ResourceSlice:
     return replace(a_slice(node), name=f"{node}-counters", counter_sets=sets, slice_count=2)
 
 
+#: So many that a look at them takes several turns.
+MANY = so_many(400, few=300)
+
+
 def asking_nodes_one_by_one(count: int, pod: Pod | None = None) -> Engine:
-    names = tuple(f"n{number}" for number in range(count))
+    names = tuple(f"n{at}" for at in range(count))
     two = a_claim(requests=(DeviceRequest("r", DeviceNeed(GPU_CLASS.name, count=2)),))
     slices = (part for name in names for part in (divided(name), counters(name)))
     engine = engine_with(DeviceClass(GPU_CLASS.name, ()), *slices, two, nodes=names)
@@ -656,7 +661,7 @@ def asking_nodes_one_by_one(count: int, pod: Pod | None = None) -> Engine:
 
 
 def test_nodes_are_asked_over_several_turns_and_every_one_once() -> None:
-    engine = asking_nodes_one_by_one(400)
+    engine = asking_nodes_one_by_one(MANY)
     inventory, longest, before, turns = engine.cluster.claims.inventory, 0, 0, 0
 
     while not (made := decide_once(engine)):
@@ -667,11 +672,11 @@ def test_nodes_are_asked_over_several_turns_and_every_one_once() -> None:
     assert asked.node == "n0"
     assert turns > 2
     assert longest < 10_000, "devices in one turn"
-    assert inventory.gathered <= 400 * 65, "devices and slices"
+    assert inventory.gathered <= MANY * 65, "devices and slices"
 
 
 def test_what_changes_between_the_turns_of_a_look_is_looked_at_again() -> None:
-    engine = asking_nodes_one_by_one(400)
+    engine = asking_nodes_one_by_one(MANY)
     assert not decide_once(engine), "it is not done yet"
     held = a_claim("held", allocation=an_allocation("n0", "part-0"))
     show(engine, held)
@@ -684,7 +689,7 @@ def test_what_changes_between_the_turns_of_a_look_is_looked_at_again() -> None:
 
 
 def test_others_are_tried_while_a_look_takes_many_turns() -> None:
-    engine = asking_nodes_one_by_one(1500)
+    engine = asking_nodes_one_by_one(so_many(1500, few=500))
     show(engine, a_claim("easy"))
     see(engine, a_pod("plain", gpus=0), a_claiming_pod("easy", "easy"))
     bound: list[str] = []
@@ -695,26 +700,26 @@ def test_others_are_tried_while_a_look_takes_many_turns() -> None:
         bound += [made.pod.name for made in decide_once(engine)
                   if isinstance(made, Prepare | Bind)]  # fmt: skip
 
-    assert turns > 20
+    assert turns > so_many(20, few=5)
     assert bound[0] == "plain", "though it came later"
 
 
 def test_a_look_is_not_forgotten_for_the_answers_of_others() -> None:
-    engine = asking_nodes_one_by_one(400)
+    engine = asking_nodes_one_by_one(MANY)
     assert not decide_once(engine), "it is not done yet"
     inventory, answers = engine.cluster.claims.inventory, engine.cluster.claims.answers
     for number in range(200):
-        answers.of((ClaimUse("", f"default/{number}"),), 400)
+        answers.of((ClaimUse("", f"default/{number}"),), MANY)
 
     while not decide_once(engine):
         continue
 
-    assert inventory.gathered <= 400 * 65, "every node was asked once"
+    assert inventory.gathered <= MANY * 65, "every node was asked once"
 
 
 def test_a_pod_that_goes_during_a_look_is_not_tried() -> None:
     pod = a_claiming_pod("p", "c")
-    engine = asking_nodes_one_by_one(400, pod)
+    engine = asking_nodes_one_by_one(MANY, pod)
     assert not decide_once(engine)
     assert engine.queue.counts()[Pool.ACTIVE] == 1
 

@@ -212,5 +212,5 @@ class World(RuleBasedStateMachine):
             self.tell(BindFailed(uid, BindProblem.GONE, ""))
 
 
-World.TestCase.settings = examples(80, steps=40)
+World.TestCase.settings = examples(80, few=10, steps=40)
 TestWorld = World.TestCase

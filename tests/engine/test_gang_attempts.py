@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from builders import SCHEDULER, a_node, a_pod, an_engine, decide, pod_term, see
-from examples import number
+from examples import so_many
 from fairlead.apps.config.profiles import built_in
 from fairlead.engine import gang_flights, requeuer
 from fairlead.engine.engine import Engine
@@ -669,12 +669,12 @@ def explore(gpus: int, higher: int, denials: int) -> int:
     return explored
 
 
-DEPTH = number(4, few=3)
+DEPTH = so_many(4, few=3)
 
 
 @pytest.mark.parametrize(("gpus", "higher"), [*itertools.product((2, 3, 4), (0, 1))])
 def test_of_two_gangs_one_runs_whole_whatever_binds_are_denied(gpus: int, higher: int) -> None:
-    assert explore(gpus, higher, denials=2) > number(100, few=30)
+    assert explore(gpus, higher, denials=2) > so_many(100, few=30)
 
 
 def test_the_sum_that_a_gang_needs_must_be_free_before_its_first_pod_is_placed(

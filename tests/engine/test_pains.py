@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from builders import a_node, a_pod, an_engine, pod_term
+from examples import so_many
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import GangSeen, NodeGone, NodeSeen
 from fairlead.engine.instructions import AnnounceFailure
@@ -219,18 +220,19 @@ def test_all_pods_that_need_nodes_say_so_and_none_that_waits_for_pods_does() -> 
 
 
 def test_refused_gangs_are_quiet_while_nothing_changes() -> None:
-    """200 gangs of 64 pods: one condition a pod, which is not written again, for ten minutes."""
+    """Gangs of 64 pods: one condition a pod, which is not written again, for ten minutes."""
+    gangs = so_many(200, few=40)
     engine = an_engine(*(a_node(f"n{n}", gpus=8) for n in range(4)))
     world = GangWorld(engine)
-    for number in range(200):
-        world.create(*a_gang(f"g{number}", 64))
+    for at in range(gangs):
+        world.create(*a_gang(f"g{at}", 64))
     made = _all_that_is_made(engine, 0.0)
     said = {each.pod.uid: (each.reason, each.message, each.nominated) for each in made}
-    assert len(made) == len(said) == 200 * 64
-    assert sum(each.with_event for each in made) == 200, "one event a gang"
+    assert len(made) == len(said) == gangs * 64
+    assert sum(each.with_event for each in made) == gangs, "one event a gang"
     later = [each for s in range(1, 21) for each in _all_that_is_made(engine, 30.0 * s)]
     assert all(said[each.pod.uid] == (each.reason, each.message, each.nominated) for each in later)
-    assert sum(each.with_event for each in later) <= 2 * 200, "again after five minutes"
+    assert sum(each.with_event for each in later) <= 2 * gangs, "again after five minutes"
 
 
 def _all_that_is_made(engine: Engine, now: float) -> list[AnnounceFailure]:

@@ -117,5 +117,5 @@ def replaying(machine: type[RuleBasedStateMachine], place: Any) -> type[RuleBase
 def test_what_a_machine_does_is_repeated(
     machine: type[RuleBasedStateMachine], place: Callable[..., Any]
 ) -> None:
-    few = examples(15, steps=30, suppress_health_check=list(HealthCheck))
+    few = examples(15, few=4, steps=30, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(seed(1)(replaying(machine, place)), settings=few)

@@ -208,7 +208,7 @@ def decide_on(engine: Engine, now: float) -> list[Instruction]:
 
 
 @pytest.mark.parametrize("slice_", [None, 0], ids=["at once", "one look a turn"])
-@examples(400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(400, few=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(happenings=st.lists(nodes | pods | gone | lost, min_size=3, max_size=12))
 def test_nobody_waits_for_what_is_there(
     happenings: list[Event], slice_: int | None, monkeypatch: pytest.MonkeyPatch
