@@ -35,6 +35,7 @@ OURS = (
 )
 KAI = "nvidia.com/container.main.gpus.devices"
 WRITERS = "forgers"
+CLIENTS: dict[tuple[str, tuple[str, ...]], SyncClient] = {}
 
 Way = Callable[[SyncClient, str, str], Answer]
 
@@ -59,6 +60,15 @@ def writers(real_plane: ControlPlane) -> Iterator[ControlPlane]:
         served.wait_allowed(real_plane, "", "patch", "pods", [group])
     yield real_plane
     real_plane.api("DELETE", path)
+    while CLIENTS:
+        CLIENTS.popitem()[1].close()
+
+
+def client_of(plane: ControlPlane, who: str = ADMIN, groups: tuple[str, ...] = ()) -> SyncClient:
+    """One for each user, for the time of this module: a connection is dearer than a request."""
+    if (who, groups) not in CLIENTS:
+        CLIENTS[who, groups] = plane.connect(who, groups)
+    return CLIENTS[who, groups]
 
 
 @pytest.fixture(scope="module")
@@ -207,10 +217,8 @@ def victim(writers: ControlPlane) -> Iterator[str]:
 
 def _forge(plane: ControlPlane, forgery: Forgery, name: str, key: str) -> Answer:
     if forgery.who == NODE[0]:  # which has a say in pods of its own only
-        with plane.connect() as admin:
-            assert _bind(PODS + "/{name}/binding")(admin, name, "note")[0] == 201
-    with plane.connect(forgery.who, forgery.groups) as client:
-        return forgery.way(client, name, key)
+        assert _bind(PODS + "/{name}/binding")(client_of(plane), name, "note")[0] == 201
+    return forgery.way(client_of(plane, forgery.who, forgery.groups), name, key)
 
 
 @pytest.mark.parametrize("how", [how for how in FORGERIES if how != "remove"])
@@ -222,7 +230,7 @@ def test_without_the_policy_the_forgery_works(writers: ControlPlane, victim: str
     assert _annotations(writers, forged)[OURS[0]] == "0"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def scheduler(guarded: ControlPlane) -> Iterator[ControlPlane]:
     with installed_on(guarded):
         yield guarded
@@ -251,13 +259,13 @@ def test_other_subresources_change_nothing(guarded: ControlPlane, victim: str, h
 def test_what_the_scheduler_said_stays(
     scheduler: ControlPlane, victim: str, how: str, key: str
 ) -> None:
-    with scheduler.connect(SCHEDULER) as client:
-        body = {
-            "apiVersion": "v1", "kind": "Binding",
-            "metadata": {"name": victim, "annotations": {key: "GPU-1"}},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": "somewhere"},
-        }  # fmt: skip
-        status, answer = client.api("POST", f"{PODS}/{victim}/binding", body)
+    body = {
+        "apiVersion": "v1", "kind": "Binding",
+        "metadata": {"name": victim, "annotations": {key: "GPU-1"}},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "somewhere"},
+    }  # fmt: skip
+    binder = client_of(scheduler, SCHEDULER)
+    status, answer = binder.api("POST", f"{PODS}/{victim}/binding", body)
     assert status == 201, answer
 
     refused, answer = _forge(scheduler, FORGERIES[how], victim, key)
@@ -289,14 +297,13 @@ def test_what_a_bound_pod_asks_for_cannot_be_changed(
     asked = {"metadata": {"annotations": dict.fromkeys(keys, "1") if how == "remove" else {}}}
     guarded.api("PATCH", f"{PODS}/{victim}", asked, content_type=MERGE_PATCH)
     before = _annotations(guarded, victim)
-    with guarded.connect() as admin:
-        assert _bind(PODS + "/{name}/binding")(admin, victim, "note")[0] == 201
+    assert _bind(PODS + "/{name}/binding")(client_of(guarded), victim, "note")[0] == 201
     forgery = FORGERIES[how]
-    with guarded.connect(forgery.who, forgery.groups) as client:
-        for key in keys:
-            status, answer = forgery.way(client, victim, key)
-            assert status == 422, (key, answer)
-            assert f"annotation {key} says what a pod asks of GPUs" in answer["message"]
+    client = client_of(guarded, forgery.who, forgery.groups)
+    for key in keys:
+        status, answer = forgery.way(client, victim, key)
+        assert status == 422, (key, answer)
+        assert f"annotation {key} says what a pod asks of GPUs" in answer["message"]
     assert _annotations(guarded, victim) == {**before, "note": "0"}
 
 
@@ -306,8 +313,8 @@ def _words() -> list[str]:
 
 
 def test_a_plain_binding_of_another_scheduler_passes(guarded: ControlPlane, victim: str) -> None:
-    with guarded.connect("system:kube-scheduler") as client:
-        status, answer = _bind(PODS + "/{name}/binding")(client, victim, "note")
+    client = client_of(guarded, "system:kube-scheduler")
+    status, answer = _bind(PODS + "/{name}/binding")(client, victim, "note")
 
     assert status == 201, answer
 
@@ -321,8 +328,8 @@ def test_a_device_plugin_may_say_what_it_did(guarded: ControlPlane, victim: str)
 
 def test_a_pod_cannot_hide_in_a_group_of_kai(guarded: ControlPlane, victim: str) -> None:
     body = {"metadata": {"labels": {"runai-gpu-group": "x"}}}
-    with guarded.connect("mallory", ("forgers",)) as client:
-        status, answer = client.api("PATCH", f"{PODS}/{victim}", body, content_type=MERGE_PATCH)
+    client = client_of(guarded, "mallory", ("forgers",))
+    status, answer = client.api("PATCH", f"{PODS}/{victim}", body, content_type=MERGE_PATCH)
 
     assert status == 422, answer
     assert "only KAI writes it" in answer["message"]
