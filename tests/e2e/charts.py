@@ -17,6 +17,8 @@ from yaml_texts import yamls_of
 
 Object = dict[str, Any]
 Values = Mapping[str, Any]
+#: What the chart renders to, by what it was told; it does not change while tests run.
+_RENDERED: dict[str, str] = {}
 _CONFIGURATIONS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
 
 
@@ -40,10 +42,13 @@ class Helm:
     def rendered(
         self, values: Values | None = None, release: str = "fairlead", namespace: str = NAMESPACE
     ) -> list[Object]:
-        command = ("template", release, str(CHART), "--namespace", namespace)
-        done = self.run(*command, values=values or {})
-        assert done.returncode == 0, done.stderr
-        return yamls_of(done.stdout)
+        told = json.dumps([dict(values or {}), release, namespace])
+        if told not in _RENDERED:
+            command = ("template", release, str(CHART), "--namespace", namespace)
+            done = self.run(*command, values=values or {})
+            assert done.returncode == 0, done.stderr
+            _RENDERED[told] = done.stdout
+        return yamls_of(_RENDERED[told])
 
     def complaint(self, values: Values) -> str:
         """Why these values are refused."""

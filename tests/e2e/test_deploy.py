@@ -183,6 +183,7 @@ def test_it_schedules_with_the_rights_that_it_ships(
     assert {record.get("reason") for record in warnings} == {"VariablesMissing"}
 
 
+@pytest.mark.slow
 def test_toyscheduler_alone_is_one_variable_away(
     installed: ControlPlane, create_nodes, test_pods
 ) -> None:
@@ -207,6 +208,7 @@ def test_toyscheduler_alone_is_one_variable_away(
     assert not pods.node("gpu-test")
 
 
+@pytest.mark.slow
 def test_the_static_pod_schedules_as_kube_scheduler(
     control_plane: ControlPlane, create_nodes, test_pods
 ) -> None:

@@ -25,7 +25,7 @@ from oracle.draws import Draw
 from oracle.some_devices import ADMIN_LABEL, CLASSES
 from test_faults import scheduling, until
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 STEPS, WORLDS = 40, 3
 _MERGE = "application/merge-patch+json"

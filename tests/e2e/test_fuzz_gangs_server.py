@@ -20,7 +20,7 @@ from fuzz.gangs import SPECS, drawn_object, drawn_pod
 from fuzz.searching import cases, no_timeout
 from test_faults import scheduling, until
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 #: The API server has the native kind itself, where it is switched on.
 INSTALLED = [each.name for each in DIALECTS if each.kind and not each.kind.is_built_in]

@@ -45,7 +45,7 @@ from fuzz.test_fuzz_reservations import OBJECTS as RESERVATIONS
 from fuzz.topologies import TOPOLOGIES
 from test_faults import scheduling, until
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 BATCHES, STEPS = 5, 60
 _MERGE = "application/merge-patch+json"

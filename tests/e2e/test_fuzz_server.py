@@ -20,7 +20,7 @@ from fuzz.searching import cases, no_timeout
 from raw_audit import ASSIGNMENT, given_twice
 from test_faults import scheduling, until
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 #: Objects that are sent in one go, and goes; about half of the objects are accepted.
 OBJECTS, BATCHES = 100, 20

@@ -88,6 +88,7 @@ def test_manifests_and_image_name_one_version() -> None:
 
 
 @pytest.mark.server  # it asks the package index, so `make fast` leaves it out
+@pytest.mark.slow
 def test_the_locked_packages_install_as_wheels_with_their_hashes(tmp_path: Path) -> None:
     base = dict(stages()[-1])["FROM"]
     (version,) = re.findall(r"^python:(\d+\.\d+)-slim$", base)
@@ -114,6 +115,7 @@ def test_the_locked_packages_install_as_wheels_with_their_hashes(tmp_path: Path)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_image_gets_the_program_that_it_starts(tmp_path: Path) -> None:
     """The wheel is built as in the image, from what is copied there, and looked into."""
     for source in copied():
