@@ -3,28 +3,21 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from fairlead.kube.dialects import inventory
 from fairlead.sim.nvml import FakeProcess, FileStore, machine_of
+from preloaded import FAIRLEAD, run
 
-FAIRLEAD = Path(sys.executable).with_name("fairlead")
 pytestmark = pytest.mark.program
 
 
 def agent(file: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [str(FAIRLEAD), "agent", "--nvml", "fairlead.sim.nvml.shared:library", *options]
-    return subprocess.run(
-        command,
-        env={**os.environ, "FAIRLEAD_NVML_FILE": str(file), "NODE_NAME": "gpu-a"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    command = [FAIRLEAD, "agent", "--nvml", "fairlead.sim.nvml.shared:library", *options]
+    environment = {**os.environ, "FAIRLEAD_NVML_FILE": str(file), "NODE_NAME": "gpu-a"}
+    return run(command, env=environment, timeout=120)
 
 
 def test_it_prints_what_it_would_publish(tmp_path: Path) -> None:

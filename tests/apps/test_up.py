@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import preloaded
 from fairlead.apps.up.cluster import find_programs
 from fairlead.apps.up.kubeconfig import MARK, kubeconfig_place, write
 from fairlead.model.errors import ConfigError
@@ -31,10 +32,8 @@ def environment(tmp_path):
 @pytest.fixture
 def up(environment, tmp_path):
     def run(*options, **more):
-        return subprocess.run(
-            [*COMMAND, *map(str, options)], env=environment | more, cwd=tmp_path,
-            capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
+        command = [preloaded.FAIRLEAD, "up", *options]
+        return preloaded.run(command, env=environment | more, cwd=tmp_path, timeout=300)
 
     return run
 
@@ -125,6 +124,7 @@ def test_the_kubeconfig_is_written_and_taken_away_again(up, tmp_path):
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_a_saved_state_is_gone_on_with(up, start, tmp_path):
     state = tmp_path / "state.db"
     first = start("--state", state)
@@ -187,7 +187,9 @@ def test_options_that_make_no_sense(up, options, words):
 # -- ending ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM]
+)
 def test_a_signal_ends_it_cleanly(start, tmp_path, number):
     path = tmp_path / "kubeconfig"
     process = start("--kubeconfig-out", path)
@@ -250,6 +252,7 @@ def test_a_place_that_cannot_be_written_is_said_so(tmp_path):
 # -- with kubectl, and for real --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.server
 def test_kubectl_sees_nodes_pods_and_why_one_waits(start, tmp_path):
     path = tmp_path / "kubeconfig"
@@ -291,6 +294,7 @@ def test_the_tour_of_the_readme(start, environment, tmp_path):
     assert seen == ["get", "apply", "explain", "what-if", "top"]
 
 
+@pytest.mark.slow
 @pytest.mark.server
 def test_fairlead_top_finds_the_scheduler_by_the_kubeconfig(start, environment, tmp_path):
     path = tmp_path / "kubeconfig"
@@ -311,6 +315,7 @@ def test_fairlead_top_finds_the_scheduler_by_the_kubeconfig(start, environment, 
     assert any(gpu["holders"] and gpu["utilisation"] > 0.3 for gpu in gpus)
 
 
+@pytest.mark.slow
 @pytest.mark.server
 def test_teams_contend_and_fairlead_queue_shows_them(start, environment, tmp_path):
     path = tmp_path / "kubeconfig"

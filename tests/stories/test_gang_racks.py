@@ -71,6 +71,7 @@ def test_a_gang_is_bound_in_one_rack_of_one_block(control_plane, pods, config: s
         assert not any(pods.node(name) for name in large)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nodes")
 def test_a_gang_waits_for_one_rack_as_long_as_its_patience(
     control_plane, pods, config: str
