@@ -69,7 +69,7 @@ PARTS = (
     Part("programs", ("tests/apps/*", "tests/sim/*", "tests/test_*")),
     Part("others", ("tests/*",), needs=("kwok",)),
     # Every plain test, the slow ones too, with the full number of drawn examples.
-    Part("plain", (), marks=PLAIN, options=(*_PLAIN_OPTIONS, "--hypothesis-profile=full")),
+    Part("drawn", (), marks=PLAIN, options=(*_PLAIN_OPTIONS, "--hypothesis-profile=full")),
     # What can differ there: docs/versions.md.
     Part("kubernetes-1.37", (), marks="server and differs",
          env={"FAIRLEAD_KUBERNETES": _NEWER}),
