@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -269,3 +270,22 @@ def test_wrong_word_is_answered_with_the_right_ones(
 def test_pins_name_modules_only() -> None:
     for pins in BUILD.parent.glob("*/go.*"):
         assert "://" not in pins.read_text(), f"{pins} names a host, not a module"
+
+
+def _required(folder: str) -> dict[str, str]:
+    text = (BUILD.parent / folder / "go.mod").read_text().partition("\nexclude (")[0]
+    return dict(re.findall(r"^\t(\S+) (v\S+) // indirect$", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("folder", ["etcd", "kwok", "helm"])
+def test_a_package_that_kubernetes_has_is_compiled_in_one_version(folder: str) -> None:
+    """For another, require the version of Kubernetes, exclude the later ones, `go mod tidy`."""
+    kubernetes, required = _required("kubernetes"), _required(folder)
+    other = {
+        f"{module} {version}, Kubernetes {kubernetes[module]}"
+        for module, version in required.items()
+        if module in kubernetes and kubernetes[module] not in {version, "v0.0.0"}
+        if not module.startswith("go.etcd.io/etcd/")  # the server is newer than that client
+    }
+    assert len(required.keys() & kubernetes.keys()) > 40
+    assert other == set()
