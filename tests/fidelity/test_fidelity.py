@@ -33,9 +33,13 @@ def _compare(case, ours, theirs):
     assert pretty(ours) == pretty(theirs)
 
 
+@pytest.fixture(scope="module")
+def recorded():
+    return json.loads(RECORDED.read_text())
+
+
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
-def test_answers_as_recorded(case, embedded, fresh_namespace):
-    recorded = json.loads(RECORDED.read_text())
+def test_answers_as_recorded(case, embedded, fresh_namespace, recorded):
     _compare(case, _play(embedded, fresh_namespace, case), recorded[case.name])
 
 
