@@ -12,7 +12,8 @@ setup: ## make .venv with every locked package (nothing else is needed first)
 control-plane: setup ## build the real kube-apiserver, etcd & co. once, into a cache directory
 	@$(VENV)/python controlplane/build.py --with kwok
 
-run: setup ## a whole simulated GPU cluster with a live view (ARGS="--nodes 30" to change it)
+run: ## a whole simulated GPU cluster with a live view (ARGS="--nodes 30" to change it)
+	@scripts/venv.sh run
 	@$(VENV)/fairlead up $(ARGS)
 
 test: setup ## the tests, on a real kube-apiserver and etcd (ARGS="-k queue", LAST_FAILED=1)
@@ -87,6 +88,7 @@ calibrate: setup ## the simulator against published figures of the Muri traces (
 	@$(VENV)/python bench/calibration.py $(or $(DATA),../shared/data)
 
 lock: ## renew the lock files from pyproject.toml (needs uv)
+	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q pyproject.toml -o requirements-run.lock
 	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q --extra agent pyproject.toml -o requirements.lock
 	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q --extra dev pyproject.toml -o requirements-dev.lock
 

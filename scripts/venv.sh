@@ -1,14 +1,22 @@
 #!/bin/sh
-# Makes the virtual environment .venv with every locked package, on a machine that may lack
-# python3-venv. Does nothing when the lock file has not changed since the last time.
+# Makes the virtual environment .venv with locked packages, on a machine that may lack python3-venv:
+#
+#   scripts/venv.sh        # everything
+#   scripts/venv.sh run    # only what `make run` needs
+#
+# Does nothing when the lock file has not changed since the last time.
 set -eu
 cd "$(dirname "$0")/.."
 
 python=${PYTHON:-python3}
-stamp=.venv/.locked
-wanted=$(cat requirements-dev.lock pyproject.toml scripts/venv.sh | cksum)
+level=${1:-dev}
+lock=requirements-$level.lock
 
-if [ -x .venv/bin/fairlead ] && [ "$(cat $stamp 2>/dev/null)" = "$wanted" ]; then
+stamp() { cat "requirements-$1.lock" pyproject.toml scripts/venv.sh | cksum; }
+is_made() { [ "$(cat ".venv/.locked-$1" 2>/dev/null)" = "$(stamp "$1")" ]; }
+
+# What everything needs is enough to run, too.
+if [ -x .venv/bin/fairlead ] && { is_made "$level" || is_made dev; }; then
     exit 0
 fi
 
@@ -42,16 +50,42 @@ make_venv() {
     exit 1
 }
 
-rm -f $stamp
+# The lock names all dependencies, with their hashes: there is nothing to resolve.
+install() {
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile "$@"
+}
+
+# Our own package is used where it lies. Its program finds .venv even if the path has blanks.
+link_fairlead() {
+    packages=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    echo "$PWD/src" >"$packages/fairlead.pth"
+    cat >.venv/bin/fairlead <<END
+#!/bin/sh
+'''exec' "$PWD/.venv/bin/python" "\$0" "\$@"
+' '''
+from fairlead.apps.entry import main
+
+main()
+END
+    chmod +x .venv/bin/fairlead
+}
+
+began=$(date +%s)
+say() { echo "setup: $*, after $(($(date +%s) - began)) s"; }
+
+rm -f .venv/.locked*
 if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
-    echo "setup: making .venv (about a minute, most of it download)"
+    echo "setup: making .venv"
     make_venv
-else
-    echo "setup: bringing .venv up to date"
+    say "made .venv"
 fi
-.venv/bin/python -m pip install --quiet --require-hashes -r requirements-dev.lock
-# Our own package last, and by itself: an editable install cannot carry a hash.
-.venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable . 2>/dev/null ||
-    .venv/bin/python -m pip install --quiet --no-deps --editable .
-echo "$wanted" > $stamp
-echo "setup: done"
+echo "setup: installing $(grep -c '^[^ #].*==' "$lock") packages, most of it download"
+install --require-hashes -r "$lock"
+link_fairlead
+say "installed them"
+
+# By all cores at once, and not by each program again where the environment forbids to write.
+# The client of Kubernetes is large, and few tests use it.
+.venv/bin/python -m compileall -q -j 0 -x 'site-packages/(.*/tests|kubernetes)/' "$packages" src || true
+say "compiled them"
+stamp "$level" >".venv/.locked-$level"

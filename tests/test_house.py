@@ -25,7 +25,9 @@ def test_what_admission_reads_is_created_by_what_waits_for_it(folder: str) -> No
 
 
 def test_lock_files_name_no_registry() -> None:
-    for lock in ("requirements.lock", "requirements-dev.lock"):
+    locks = [path.name for path in ROOT.glob("*.lock")]
+    assert len(locks) == 3
+    for lock in locks:
         text = (ROOT / lock).read_text()
         assert "--hash=sha256:" in text
         assert not re.search(r"https?://|--index-url", text)
