@@ -1,6 +1,5 @@
 """What a test has of its own on the shared control plane, and programs beside it."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,11 +8,6 @@ import pytest
 from charts import Helm
 from fairlead.sim.controlplane import ChildProcess, ControlPlane
 from plane_fixtures import *  # noqa: F403
-
-#: PodGroups are as in these cases since Kubernetes 1.37; there are 226 of them.
-collect_ignore = (
-    [] if os.environ.get("FAIRLEAD_KUBERNETES") == "1.37" else ["test_podgroup_cases.py"]
-)
 
 
 @pytest.fixture

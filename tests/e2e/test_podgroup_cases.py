@@ -1,8 +1,9 @@
 """The cases of kube-scheduler's own integration tests of PodGroups, played by both schedulers.
 
-They are collected where FAIRLEAD_KUBERNETES is 1.37.
+They are collected where FAIRLEAD_KUBERNETES is 1.37: elsewhere PodGroups are not as in them.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from podgroup_script import SCHEDULERS, Script, line_of, scripts
 from podgroup_stage import Stage
 
 pytestmark = pytest.mark.server
+if os.environ.get("FAIRLEAD_KUBERNETES") != "1.37":
+    pytest.skip("these cases are of Kubernetes 1.37", allow_module_level=True)
 
 #: How many their files have, by file here.
 THEIRS = {
