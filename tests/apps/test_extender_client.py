@@ -7,15 +7,19 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
-from unittest.mock import AsyncMock, Mock
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from builders import a_pod
 from fairlead.apps.config.extender_terms import ExtenderPlan
 from fairlead.apps.run.extender_calls import FailureRecord
 from fairlead.apps.run.extender_client import Asked, ExtenderClient, ExtenderFault
 from fairlead.apps.run.extender_objects import ExtenderObjects
+from fairlead.kube.access.credentials import Static
+from fairlead.kube.access.kubeconfig import Access
+from fairlead.kube.http.client import Client
 from fairlead.model.http_extenders import ExtenderTerms
 from http_extender import HttpExtender, extending, said
 
@@ -178,13 +182,22 @@ async def test_points_are_summed_and_may_be_of_any_size_that_go_reads(
 
 async def test_a_pod_that_replaced_another_one_is_not_asked_about() -> None:
     """It has the same name, and asks for something else."""
-    transport = Mock()
     body = json.dumps({"metadata": {"name": "p", "uid": "new"}}).encode()
-    transport.request = AsyncMock(return_value=Mock(status=200, body=body))
-    objects = ExtenderObjects(transport)
-    assert await objects.pod(a_pod("p", uid="new")) == body
-    with pytest.raises(ExtenderFault, match="another has its name now"):
-        await objects.pod(a_pod("p", uid="old"))
+
+    async def there(_: web.Request) -> web.Response:
+        return web.Response(body=body, content_type="application/json")
+
+    app = web.Application()
+    app.router.add_get("/api/v1/namespaces/default/pods/p", there)
+    async with TestServer(app) as server:
+        client = Client(Access(str(server.make_url("/")), None, Static({})))
+        objects = ExtenderObjects(client)
+        assert await objects.pod(a_pod("p", uid="new")) == body
+        with pytest.raises(ExtenderFault, match="another has its name now"):
+            await objects.pod(a_pod("p", uid="old"))
+        with pytest.raises(ExtenderFault, match="404"):
+            await objects.pod(a_pod("q", uid="new"))
+        await client.close()
 
 
 def test_an_extender_that_fails_again_and_again_is_left_out_for_a_while() -> None:

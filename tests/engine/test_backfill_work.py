@@ -15,6 +15,7 @@ from fairlead.model.holders import releasing_holder
 from fairlead.model.run_times import RunTime
 from fairlead.model.start_terms import SHORT_FIRST_TERMS, StartTerms
 from timed_world import TimedWorld, a_job
+from turn_costs import counting_lines
 
 
 def _one_class(count: int) -> TimedWorld:
@@ -27,16 +28,17 @@ def _one_class(count: int) -> TimedWorld:
     return world
 
 
-def test_many_run_times_in_one_class_are_looked_at_by_halves(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    world = _one_class(300)
-    asked = Mock(wraps=world.engine.plans.limit)
-    monkeypatch.setattr(world.engine.plans, "limit", asked)
-    world.submit(*a_job("more", 1, 20_000))
-    assert 0 < asked.call_count < 40
-    world.submit(*a_job("short", 1, 500))
-    assert world.runs("short")
+def test_many_run_times_in_one_class_are_looked_at_by_halves() -> None:
+    lines = []
+    for count in (100, 400):
+        world = _one_class(count)
+        world.create(*a_job("more", 1, 20_000))
+        with counting_lines() as counted:
+            world.work()
+        lines.append(counted.lines)
+        world.submit(*a_job("short", 1, 500))
+        assert world.runs("short")
+    assert lines[1] < 2 * lines[0]
 
 
 @pytest.mark.parametrize("count", [20, 200])
@@ -52,6 +54,7 @@ def test_the_first_of_a_class_that_is_short_enough_starts(count: int) -> None:
     assert not world.runs("shorter")
 
 
+@pytest.mark.slow
 def test_many_classes_cost_a_decision_no_more_with_short_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
