@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from examples import so_many
 from fairlead.apps.simulate.by_claims import by_claims
 from fairlead.apps.simulate.runs import SimRun
 from fairlead.apps.simulate.simulate import SimOptions, runs_of
@@ -23,8 +24,9 @@ def drawn_file(folder: Path) -> str:
     """Single GPUs, parts of nodes, and gangs of several nodes, more than there is room for."""
     draw = random.Random(23)
     sizes = (1, 1, 1, 2, 3, 4, 8, 8, 12, 16)
+    jobs = so_many(40, few=20)
     rows = (
-        f"{draw.randrange(600)},{draw.randrange(50, 900)},{draw.choice(sizes)}" for _ in range(40)
+        f"{draw.randrange(600)},{draw.randrange(50, 900)},{draw.choice(sizes)}" for _ in range(jobs)
     )
     return a_file(folder, *rows)
 

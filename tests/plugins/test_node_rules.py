@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from builders import a_node, a_pod
+from examples import some
 from fairlead.apps.audit import Breach, broken
 from fairlead.apps.config import config as configs
 from fairlead.apps.config.profiles import built_in, ruled
@@ -179,7 +180,7 @@ def test_an_audit_finds_pods_that_the_rules_of_today_refuse() -> None:
 
 
 def test_it_keeps_the_contract_of_plugins() -> None:
-    check_plugin(NodeRules())
+    check_plugin(NodeRules(), seeds=some(range(12), 3))
 
 
 def test_labels_of_the_namespace_choose_nodes_and_one_that_was_not_seen_is_refused() -> None:

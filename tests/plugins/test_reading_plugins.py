@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from builders import a_node, a_pod
+from examples import some
 from fairlead.apps.config.profiles import aiming, built_in, ruled
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.named_readings import put_named_reading
@@ -145,6 +146,7 @@ def test_a_waiting_pod_is_tried_again_when_a_reading_falls() -> None:
 
 
 def test_the_plugins_keep_the_contract() -> None:
-    check_plugin(ReadingLimit({"x": 5.0}, {"x": 1.0}))
-    check_plugin(ReadingScore("x", best=0.0, worst=10.0))
-    check_plugin(GpuReadingScore("x", best=0.0, worst=10.0))
+    seeds = some(range(12), 3)
+    check_plugin(ReadingLimit({"x": 5.0}, {"x": 1.0}), seeds=seeds)
+    check_plugin(ReadingScore("x", best=0.0, worst=10.0), seeds=seeds)
+    check_plugin(GpuReadingScore("x", best=0.0, worst=10.0), seeds=seeds)
