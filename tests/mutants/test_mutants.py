@@ -172,6 +172,7 @@ def test_tests_with_words_in_common_come_first_and_slow_ones_last(tmp_path: Path
         ("shelf.py::test_failed", 0.1, "false", "false", 1),
         ("shelf.py::test_other", 0.1, "false", "true", 2),
         ("b.py::test_before", 0.2, "false", "true", 1),
+        ("b.py::test_after", 0.2, "false", "true", 2),
     ]
     file.write_text("".join(row.format(*each) for each in rows))
 
@@ -180,6 +181,17 @@ def test_tests_with_words_in_common_come_first_and_slow_ones_last(tmp_path: Path
     assert [test.name.partition("::")[2] for test in found] == [
         "test_before", "test_put", "test_of_pods", "test_slow",
     ]  # fmt: skip
+
+
+def test_where_few_tests_come_the_others_of_their_files_are_tried_too(tmp_path: Path) -> None:
+    file = tmp_path / "plain.jsonl"
+    row = '{{"test": "{}", "seconds": 1, "slow": false, "passed": true, "mutants": [{}]}}\n'
+    rows = [("a.py::test_one", 1), ("a.py::test_two", ""), ("b.py::test_three", "")]
+    file.write_text("".join(row.format(*each) for each in rows))
+
+    found = Cover(file).of(mutant("", ""))
+
+    assert [test.name for test in found] == ["a.py::test_one", "a.py::test_two"]
 
 
 def test_the_first_tests_take_no_longer_than_they_may_and_stay_with_their_file() -> None:
