@@ -66,20 +66,33 @@ class Copy:
 
 
 class Forks:
-    """A process of pytest that has collected the tests, and runs some of them in its forks."""
+    """A process of pytest that has collected the tests, and some forks of it that run them."""
 
-    def __init__(self, copy: Copy, tests: Sequence[str], *arguments: str) -> None:
+    def __init__(self, copy: Copy, tests: Sequence[str], number: int) -> None:
+        pipes = [(*os.pipe(), *os.pipe()) for _ in range(number)]
+        theirs = [(tasks, answers) for tasks, _, _, answers in pipes]
+        said = {"TASKS": " ".join(f"{tasks},{answers}" for tasks, answers in theirs),
+                "OPENBLAS_NUM_THREADS": "1"}  # fmt: skip
         files = sorted({name.partition("::")[0] for name in tests})
-        tasks, tasks_out = os.pipe()
-        answers, answers_in = os.pipe()
         self._process = subprocess.Popen(
-            [*_command(copy.folder), *arguments, *files], cwd=copy.folder,
-            env={**os.environ, "TASKS": f"{tasks},{answers_in}", "OPENBLAS_NUM_THREADS": "1"},
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(tasks, answers_in),
+            [*_command(copy.folder), *files], cwd=copy.folder, env={**os.environ, **said},
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=sum(theirs, ()),
         )  # fmt: skip
-        os.close(tasks)
-        os.close(answers_in)
-        self._tasks, self._answers = os.fdopen(tasks_out, "w", 1), os.fdopen(answers)
+        for pipe in sum(theirs, ()):
+            os.close(pipe)
+        self.all = [Fork(tasks, answers) for _, tasks, answers, _ in pipes]
+
+    def end(self) -> None:
+        for fork in self.all:
+            fork.end()
+        self._process.wait()
+
+
+class Fork:
+    """Takes one task at a time; see `copied/mutant_tests.py`."""
+
+    def __init__(self, tasks: int, answers: int) -> None:
+        self._tasks, self._answers = os.fdopen(tasks, "w", 1), os.fdopen(answers)
 
     def run(self, mutant: int, tests: Sequence[str], limit_s: float) -> tuple[bool, str]:
         """Whether the time was enough, and the first test that failed."""
@@ -90,7 +103,6 @@ class Forks:
 
     def end(self) -> None:
         self._tasks.close()
-        self._process.wait()
         self._answers.close()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import Queue
 from typing import TypeVar
 
-from mutants.copies import Copy, Ended, Forks
+from mutants.copies import Copy, Ended, Fork, Forks
 from mutants.covering import Case, Cover
 from mutants.mutant import Mutant
 from mutants.results import OPEN, Result, Results
@@ -54,18 +54,17 @@ class Trial:
 
     def _in_forks(self, mutants: Sequence[Mutant]) -> None:
         names = {test.name for each in mutants for test in first(self._tests(each), ALONE_S)}
-        forks = [Forks(self.copy, sorted(names)) for _ in range(WORKERS)]
-        self._each(mutants, forks, self._in_fork)
-        for one in forks:
-            one.end()
+        forks = Forks(self.copy, sorted(names), WORKERS)
+        self._each(mutants, forks.all, self._in_fork)
+        forks.end()
 
-    def _in_fork(self, forks: Forks, mutant: Mutant) -> Result:
+    def _in_fork(self, fork: Fork, mutant: Mutant) -> Result:
         tests = self._tests(mutant)
         few = first(tests, ALONE_S)
         if not tests:
             return replace(self.results[mutant], result="alive", test="no test comes to it")
         result = self._until_killed(
-            mutant, few, lambda left: forks.run(mutant.number, _names(left), _limit_s(left))
+            mutant, few, lambda left: fork.run(mutant.number, _names(left), _limit_s(left))
         )
         is_open = result.result == "alive" and len(few) < len(tests)
         return replace(result, result=OPEN) if is_open else result
@@ -95,7 +94,8 @@ class Trial:
 
         def run(left: list[Case]) -> tuple[bool, str]:
             ended = self._run([mutant], left, "-x", **environment)
-            return ended.in_time, (ended.failed or [""])[0]
+            in_time = ended.in_time and "Timeout (>" not in ended.output
+            return in_time, (ended.failed or [""])[0]
 
         return self._until_killed(mutant, tests, run)
 
@@ -107,7 +107,7 @@ class Trial:
         while tests:
             in_time, failed = run(tests)
             if not in_time:
-                return replace(result, result="timeout", by=self.by)
+                return replace(result, result="timeout", by=self.by, test=failed)
             if not failed:
                 return result
             suspect = self.cover[failed]
@@ -126,7 +126,7 @@ class Trial:
             "MUTANTS": ",".join(str(each.number) for each in mutants),
             "PICKED": self.copy.picked(_names(tests)),
         }
-        return self.copy.pytest([*arguments, *files], _limit_s(tests), **environment)
+        return self.copy.pytest([*arguments, *files], 300 + _limit_s(tests), **environment)
 
     def _each(
         self,
@@ -178,4 +178,4 @@ def _names(tests: list[Case]) -> list[str]:
 
 def _limit_s(tests: list[Case]) -> float:
     """A multiple of the time that they take."""
-    return 300 + 8 * sum(test.seconds for test in tests)
+    return 60 + 5 * sum(test.seconds for test in tests)

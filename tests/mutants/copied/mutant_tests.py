@@ -4,7 +4,7 @@ PICKED         file with the tests to run, one a line, in this order; all others
 FAILED         file for the names of the tests that fail
 SECONDS        no test begins later than this many seconds after the first one
 MUTANTS_FOUND  folder to record in which tests come to which mutants
-TASKS          two pipes: tasks come in, and their results go out; see Tasks
+TASKS          pairs of pipes: tasks come in, and their results go out; see Tasks
 """
 
 import contextlib
@@ -21,6 +21,7 @@ from mutant_switch import hits, in_pytest, switch_on
 
 #: A mutant may ask for memory without end.
 _MEMORY_BYTES = 8 << 30
+_LATE = "\nlate"
 
 
 def pytest_configure(config):
@@ -32,7 +33,7 @@ def pytest_configure(config):
     if "MUTANTS_FOUND" in said:
         plugins.register(Record(Path(said["MUTANTS_FOUND"])))
     if "TASKS" in said:
-        plugins.register(Tasks(*map(int, said.pop("TASKS").split(","))))
+        plugins.register(Tasks(said.pop("TASKS").split(" ")))
 
 
 @pytest.hookimpl(trylast=True)  # after the order that fixtures ask for
@@ -125,26 +126,35 @@ class Tasks:
     """Runs tests in forks of this process, which has imported everything and run nothing.
 
     A task is a line of JSON: the number of a mutant, names of tests, and the longest time that
-    they may take. The answer is the name of the first test that failed, and whether the time was
-    enough.
+    they may take. The answer is the name of the first test that failed, and whether this time and
+    that of each test were enough.
     """
 
-    def __init__(self, incoming, outgoing):
-        self._incoming, self._outgoing = os.fdopen(incoming), os.fdopen(outgoing, "w", 1)
-        self._failed = None
+    def __init__(self, pairs):
+        self._pairs = [tuple(map(int, pair.split(","))) for pair in pairs]
+        self._failed: str | None = None
 
     def pytest_runtestloop(self, session):
+        """Each pair has a process of its own that takes its tasks one after the other."""
         session.config._tmp_path_factory.getbasetemp()  # shared by all, and removed at the end
         items = {item.nodeid: item for item in session.items}
-        for line in self._incoming:
-            task = json.loads(line)
-            chosen = [items[name] for name in task["tests"] if name in items]
-            self._outgoing.write(json.dumps(self._forked(task, chosen)) + "\n")
+        for pair in self._pairs[1:]:
+            if not os.fork():
+                self._serve(*pair, items)
+                os._exit(0)
+        self._serve(*self._pairs[0], items)
         return True
 
+    def _serve(self, incoming, outgoing, items):
+        with os.fdopen(incoming) as tasks, os.fdopen(outgoing, "w", 1) as answers:
+            for line in tasks:
+                task = json.loads(line)
+                chosen = [items[name] for name in task["tests"] if name in items]
+                answers.write(json.dumps(self._forked(task, chosen)) + "\n")
+
     def pytest_runtest_logreport(self, report):
-        if report.failed:
-            self._failed = self._failed or report.nodeid
+        if report.failed and not self._failed:
+            self._failed = f"{report.nodeid}{_LATE if 'Timeout (>' in report.longreprtext else ''}"
 
     def _forked(self, task, items):
         read, write = os.pipe()
@@ -153,12 +163,12 @@ class Tasks:
             self._run(task["mutant"], items, write)
         os.close(write)
         in_time = bool(select.select([read], [], [], task["limit_s"])[0])
-        failed = os.read(read, 65536).decode() if in_time else ""
+        failed = os.read(read, 65536).decode() if in_time else _LATE
         os.close(read)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)  # with the programs that tests have left
         os.waitpid(child, 0)
-        return {"failed": failed, "in_time": in_time}
+        return {"failed": failed.removesuffix(_LATE), "in_time": not failed.endswith(_LATE)}
 
     def _run(self, mutant, items, write):
         """An end without a word is that of a mutant which has ended the process."""
