@@ -15,6 +15,8 @@ from pathlib import Path
 from mutants.mutant import ROOT, Gone, Mutant, line_of
 from mutants.switching import switched
 
+#: Python keeps what it has compiled, even if the user's environment says not to.
+_COMPILED_ONCE = {"PYTHONDONTWRITEBYTECODE": ""}
 _PACKAGES = Path(sysconfig.get_path("purelib"))
 
 
@@ -47,7 +49,7 @@ class Copy:
     def pytest(self, arguments: Sequence[str], limit_s: float, **environment: str) -> Ended:
         """Runs it, not longer than the limit; no process of it stays."""
         failed = _scratch(self.folder, "failed", "")
-        said = {**os.environ, **environment, "FAILED": str(failed)}
+        said = {**os.environ, **_COMPILED_ONCE, **environment, "FAILED": str(failed)}
         with subprocess.Popen(
             [*_command(self.folder), *arguments], cwd=self.folder, env=said, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -71,11 +73,11 @@ class Forks:
     def __init__(self, copy: Copy, tests: Sequence[str], number: int) -> None:
         pipes = [(*os.pipe(), *os.pipe()) for _ in range(number)]
         theirs = [(tasks, answers) for tasks, _, _, answers in pipes]
-        said = {"TASKS": " ".join(f"{tasks},{answers}" for tasks, answers in theirs),
-                "OPENBLAS_NUM_THREADS": "1"}  # fmt: skip
+        pairs = " ".join(f"{tasks},{answers}" for tasks, answers in theirs)
+        said = {**os.environ, **_COMPILED_ONCE, "TASKS": pairs, "OPENBLAS_NUM_THREADS": "1"}
         files = sorted({name.partition("::")[0] for name in tests})
         self._process = subprocess.Popen(
-            [*_command(copy.folder), *files], cwd=copy.folder, env={**os.environ, **said},
+            [*_command(copy.folder), *files], cwd=copy.folder, env=said,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=sum(theirs, ()),
         )  # fmt: skip
         for pipe in sum(theirs, ()):
