@@ -25,7 +25,7 @@ from fairlead.kube.kueue_workloads import WORKLOADS
 from fairlead.kube.object_kinds import ObjectKind
 from fairlead.kube.owner_kinds import OWNER_KINDS, VOLCANO_JOB
 from fairlead.kube.provisioning import REQUESTS
-from fairlead.kube.queues.registry import DIALECTS as QUEUES
+from fairlead.kube.queues.registry import DIALECTS as QUEUE_DIALECTS
 from fairlead.model.data_sets import DATA
 from fairlead.model.node_requests import RequestTerms
 from fairlead.sim.controlplane import ControlPlane
@@ -33,15 +33,17 @@ from fairleads import Pods
 from fuzz.gangs import drawn_pod
 from fuzz.mutations import mutated
 from fuzz.objects import Json
+from fuzz.optional import BY_DATA
+from fuzz.optional_objects import (
+    COUNTED_RESOURCE,
+    DATA_OBJECTS,
+    DOMAIN,
+    QUEUES,
+    REQUEST,
+    RESERVATIONS,
+)
 from fuzz.owners import WORKLOAD, owner
 from fuzz.searching import cases, no_timeout
-from fuzz.test_fuzz_counted import OBJECT as COUNTED_OBJECT
-from fuzz.test_fuzz_data import BY_DATA
-from fuzz.test_fuzz_data import OBJECTS as DATA_OBJECTS
-from fuzz.test_fuzz_domains import DOMAIN
-from fuzz.test_fuzz_node_requests import REQUEST
-from fuzz.test_fuzz_queues import OBJECTS as QUEUE_OBJECTS
-from fuzz.test_fuzz_reservations import OBJECTS as RESERVATIONS
 from fuzz.topologies import TOPOLOGIES
 from test_faults import scheduling, until
 
@@ -71,14 +73,14 @@ def _as_defined(kind: ObjectKind) -> GangKind:
 KINDS: dict[GangKind, tuple[Json, bool]] = {
     **{_as_defined(TOPOLOGY_KINDS[name]): (obj, False) for name, obj in TOPOLOGIES.items()},
     **{_as_defined(OWNER_KINDS[name]): (owner(name), True) for name in _OWNERS},
-    **{_as_defined(each.kind): (QUEUE_OBJECTS[each.name], each.name == "elasticquota")
-       for each in QUEUES if each.kind and each.name in ("kai", "volcano", "elasticquota")},
+    **{_as_defined(each.kind): (QUEUES[each.name], each.name == "elasticquota")
+       for each in QUEUE_DIALECTS if each.kind and each.name in ("kai", "volcano", "elasticquota")},
     **{_as_defined(kind): (obj, kind in _OF_NAMESPACES) for kind, obj in DATA_OBJECTS.items()},
     _as_defined(VOLCANO_JOB): (owner("Job"), True),
     _as_defined(WORKLOADS): (WORKLOAD, True),
     _as_defined(REQUESTS): (REQUEST, True),
     ADVANCE: (RESERVATION, False),
-    COUNTED_KIND: (COUNTED_OBJECT, False),
+    COUNTED_KIND: (COUNTED_RESOURCE, False),
     _as_defined(COMPUTE_DOMAINS): (DOMAIN, True),
 }  # fmt: skip
 

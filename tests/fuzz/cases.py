@@ -72,12 +72,14 @@ def run_case(seed: int) -> Iterator[Json]:
     target.check()
 
 
-def try_case(seed: int) -> None:
-    """Raises AssertionError with the seed and the object."""
+def try_case(seed: int) -> int:
+    """How many objects there were. Raises AssertionError with the seed and the object."""
     last: Json = {}
+    count = 0
     try:
-        for obj in run_case(seed):
-            last = obj
+        for count, last in enumerate(run_case(seed), 1):  # noqa: B007
+            pass
     except Exception as error:
         shown = json.dumps(last)[:20_000]
         raise AssertionError(f"case {seed} fails: {error!r}\nthe last object: {shown}") from error
+    return count

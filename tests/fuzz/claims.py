@@ -197,3 +197,10 @@ class ClaimCase:
                 if str(pod["metadata"]["name"]).startswith("asks-")]  # fmt: skip
         if ours:
             self.target.end_pod(self.rng.choice(ours))
+
+
+def claims_story(seed: int) -> int:
+    """How often a device was allocated."""
+    case = ClaimCase(seed)
+    case.run()
+    return case.target.allocated

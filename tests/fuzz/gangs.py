@@ -6,13 +6,8 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
-from fairlead.engine import events
-from fairlead.kube.gangs.api import Standing
-from fairlead.kube.gangs.registry import ALL, decode_object
-from fairlead.model.gangs import GangState, GangStatus
 from fuzz.mutations import mutated
 from fuzz.objects import SCHEDULER, Json
-from fuzz.target import Target
 
 _LWS = "leaderworkerset.sigs.k8s.io/"
 _TOPOLOGY = {"requiredTopologyLevel": "zone", "preferredTopologyLevel": "kubernetes.io/hostname"}
@@ -96,22 +91,6 @@ def drawn_object(rng: Random, dialects: Iterable[str] = SPECS) -> tuple[str, Jso
     if dialect == "native" and isinstance(obj.get("spec"), dict) and rng.random() < 0.5:
         obj["spec"]["parentCompositePodGroupName"] = rng.choice(("g", "h"))
     return dialect, {**obj, "metadata": {"name": rng.choice(("g", "h"))}}
-
-
-def show_object(target: Target, dialect_name: str, obj: Json, number: int) -> None:
-    dialect = ALL.of(f"{dialect_name}/")
-    assert dialect is not None
-    obj["metadata"] |= {"namespace": "default", "uid": f"g-{number}", "resourceVersion": "7"}
-    seen = decode_object(dialect, json.dumps(obj).encode())
-    target.feed(events.GangSeen(seen.spec))
-    try:
-        status = json.loads(seen.status) if seen.status else {}
-    except ValueError:
-        status = {}
-    standing = Standing(status if isinstance(status, dict) else {}, 1, "v1beta1")
-    for state in GangState:
-        found = dialect.status(standing, GangStatus(state, 2, 2, 1, 0, "why"), "now")
-        json.dumps(found)
 
 
 def drawn_pod(rng: Random, number: int) -> Json:

@@ -11,25 +11,17 @@ import pytest
 
 import fairlead
 from fairlead.apps.agent.resource_slices.slice_publisher import PATH as SLICES_PATH
-from fairlead.apps.run.node_requests import NodeRequestCare
-from fairlead.apps.run.optional_kinds import OptionalKinds
 from fairlead.apps.run.yunikorn_watch import YunikornWatch
-from fairlead.kube.advance import ADVANCE
-from fairlead.kube.claims.kinds import COMPUTE_DOMAINS, TAINT_RULES
+from fairlead.kube.claims.kinds import TAINT_RULES
 from fairlead.kube.claims.templates import TEMPLATES
-from fairlead.kube.counted import COUNTED_KIND
-from fairlead.kube.gangs import registry as gangs
-from fairlead.kube.gangs.topology_objects import KINDS as TOPOLOGY_KINDS
 from fairlead.kube.kueue_workloads import WORKLOADS
 from fairlead.kube.object_kinds import ObjectKind
 from fairlead.kube.owner_kinds import OWNER_KINDS, VOLCANO_JOB
 from fairlead.kube.provisioning import REQUESTS
-from fairlead.kube.queues import registry as queues
-from fuzz import searching, test_fuzz_data, test_fuzz_queues
-from fuzz.gangs import SPECS
+from fuzz import optional, searching
 from fuzz.objects import KINDS
 from fuzz.target import _NO_CLIENT, Target
-from fuzz.topologies import TOPOLOGIES
+from fuzz.watched import optional_watches
 
 SOURCES = Path(fairlead.__file__).parent
 TESTS = Path(__file__).parents[1]
@@ -65,19 +57,9 @@ def full_name(path: str) -> str:
 def watched() -> set[str]:
     """All kinds that the scheduler, the webhook and the agent watch."""
     target = Target(Random(0))
-    supervise = target.containment.supervise
-    care = NodeRequestCare(_NO_CLIENT, *[_NOTHING] * 4, supervise, lambda: True)
-    kinds = OptionalKinds(
-        _NO_CLIENT, _NOTHING, target.feed, supervise, ["s"], gangs.ALL, queues.QueueDialects(),
-        care, lambda: None, counts_data=True,
-    )  # fmt: skip
     yunikorn = YunikornWatch(_NO_CLIENT, ("{namespace}", "c"), target.feed, _NOTHING)
-    served = {
-        kind.full_name
-        for part in (*kinds._all.values(), care)
-        for kind in part._kinds._watches
-    }  # fmt: skip
     always = [each.path for each in target.watches.all]
+    served = set(optional_watches(target))
     return served | set(map(full_name, [*always, yunikorn.reflector.path, SLICES_PATH]))
 
 
@@ -99,18 +81,10 @@ def _value(found: ast.expr, module: Any) -> Any:
 
 def mutated_kinds() -> set[str]:
     """Those of which tests/fuzz mutates an object."""
-    others: list[ObjectKind] = [
-        ADVANCE, COUNTED_KIND, COMPUTE_DOMAINS, TAINT_RULES, TEMPLATES, REQUESTS, WORKLOADS,
-        VOLCANO_JOB, *OWNER_KINDS.values(), *test_fuzz_data.OBJECTS,
-        *(TOPOLOGY_KINDS[dialect] for dialect in TOPOLOGIES),
-    ]  # fmt: skip
-    dialects = [
-        *(each.kind for each in gangs.DIALECTS if each.name in SPECS),
-        *(each.kind for each in queues.DIALECTS if each.name in test_fuzz_queues.OBJECTS),
-    ]
-    named = {each.full_name for each in (*others, *dialects) if each}
-    yunikorn = {"configmaps"} if test_fuzz_queues.YUNIKORN else set()
-    return named | yunikorn | {full_name(path) for path, _ in KINDS.values()}
+    others: list[ObjectKind] = [TAINT_RULES, TEMPLATES, REQUESTS, WORKLOADS, VOLCANO_JOB,
+                                *OWNER_KINDS.values()]  # fmt: skip
+    named = {each.full_name for each in others} | {"configmaps"}
+    return named | set(optional.KINDS) | {full_name(path) for path, _ in KINDS.values()}
 
 
 def test_every_kind_that_is_watched_is_mutated() -> None:

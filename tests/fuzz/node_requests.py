@@ -1,12 +1,9 @@
-"""Mutated ProvisioningRequests, and pods of which templates are made: each ends only itself."""
+"""A story of nodes that are requested: answers of the API server, and requests, are changed."""
 
 import asyncio
 import json
-from collections.abc import Iterable
 from random import Random
-from typing import Any, cast
-
-import pytest
+from typing import cast
 
 from fairlead.apps.run.node_requests import NodeRequestCare
 from fairlead.apps.run.served_kinds import WatchedKind
@@ -17,28 +14,11 @@ from fairlead.kube.provisioning import REQUESTED_FOR, REQUESTS
 from fairlead.model.node_requests import RequestTerms
 from fuzz.mutations import mutated
 from fuzz.objects import Json, _small_pod, pod
-from fuzz.searching import batches
+from fuzz.optional_objects import GANGS, REQUEST
 from fuzz.target import _NO_CLIENT, Target
 from fuzz.watched import Watched
 
-CASES, STEPS = 30, 30
-_GANGS = tuple(f"fairlead/default/{name}" for name in "gh")
-REQUEST: Json = {
-    "metadata": {"annotations": {REQUESTED_FOR: _GANGS[0]}},
-    "spec": {
-        "provisioningClassName": "best-effort-atomic-scale-up.autoscaling.x-k8s.io",
-        "parameters": {"ValidUntilSeconds": "600"},
-        "podSets": [{"count": 2, "podTemplateRef": {"name": "fairlead-a-0"}}],
-    },
-    "status": {
-        "conditions": [
-            {"type": "Accepted", "status": "True", "message": "accepted"},
-            {"type": "Provisioned", "status": "False", "message": "no room"},
-            {"type": "Failed", "status": "False", "message": "failed"},
-        ],
-        "provisioningClassDetails": {"a": "b"},
-    },
-}  # fmt: skip
+STEPS = 30
 
 
 class _Server:
@@ -55,7 +35,7 @@ class _Server:
         return Reply(201 if method == "POST" else 200, b"{}")
 
 
-class _Case:
+class NodeRequestsStory:
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
         self.target = Target(self.rng)
@@ -79,7 +59,7 @@ class _Case:
         meta = obj.get("metadata")
         said = meta.get("annotations") if isinstance(meta, dict) else None
         if isinstance(said, dict) and self.rng.random() < 0.7:
-            said[REQUESTED_FOR] = self.rng.choice(_GANGS)
+            said[REQUESTED_FOR] = self.rng.choice(GANGS)
         change = "DELETED" if self.rng.random() < 0.2 else "ADDED"
         self.watched.show(obj, f"fairlead-{self.rng.choice('ab')}", "default", change)
 
@@ -108,17 +88,3 @@ class _Case:
         self.target.feed(events.NodeRequestsServed(is_on=False))
         self.target.check()
         return sum(each.get("kind") == REQUESTS.kind for each in self.server.written)
-
-
-@pytest.mark.parametrize("seeds", batches(CASES))
-def test_no_request_for_nodes_ends_anything_but_itself(seeds: Iterable[int]) -> None:
-    written = [_Case(seed).run() for seed in seeds]
-    assert sum(written) > len(written), "too few were written to try anything"
-
-
-def test_the_request_that_is_mutated_is_one_of_ours() -> None:
-    case: Any = _Case(0)
-    case.watched.show(REQUEST, "fairlead-a", "default")
-    (found,) = case.watched.objects.values()
-    assert (found.gang, found.templates) == (_GANGS[0], ("fairlead-a-0",))
-    assert "no room" in found.sentence
