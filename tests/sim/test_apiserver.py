@@ -95,6 +95,7 @@ async def test_it_runs_in_the_callers_loop(tmp_path):
         assert "default/p" in server.api.store.collection("pods").entries
 
 
+@pytest.mark.program
 def test_a_program_of_its_own(tmp_path):
     kubeconfig = tmp_path / "kubeconfig"
     command = [sys.executable, "-m", "fairlead.sim.apiserver", "--kubeconfig-out", str(kubeconfig)]
@@ -128,6 +129,7 @@ def test_a_restart_goes_on_where_it_was(tmp_path):
         assert [event["object"]["code"] for event in watch.finish(1)] == [410]
 
 
+@pytest.mark.program
 def test_a_killed_server_keeps_a_whole_state(tmp_path):
     kubeconfig, state = tmp_path / "kubeconfig", tmp_path / "state.sqlite"
     command = [sys.executable, "-m", "fairlead.sim.apiserver", "--kubeconfig-out", str(kubeconfig),
