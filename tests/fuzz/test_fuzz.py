@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from claim_sums import oversold
-from examples import number
+from examples import so_many
 from fairlead.kube.gangs.registry import DIALECTS, decode_object
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.kube.kueue_workloads import read_workloads
@@ -36,12 +36,12 @@ REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
 #: A story, how many cases of it there are, and what each of them does at least on average: with
 #: less, too little is tried.
 STORIES: dict[str, tuple[Callable[[int], int], int, int]] = {
-    "objects": (try_case, number(10_000 // OBJECTS, few=30), OBJECTS),
-    "optional kinds": (lambda seed: OptionalKindsStory(seed).run(), number(400, few=60), 2),
-    "claims": (claims_story, number(40, few=10), 5),
-    "owners": (owners_story, number(40, few=10), 2),
-    "requests for nodes": (lambda seed: NodeRequestsStory(seed).run(), number(30, few=10), 2),
-    "agent": (agent_story, number(20, few=6), 2),
+    "objects": (try_case, so_many(10_000 // OBJECTS, few=30), OBJECTS),
+    "optional kinds": (lambda seed: OptionalKindsStory(seed).run(), so_many(400, few=60), 2),
+    "claims": (claims_story, so_many(40, few=10), 5),
+    "owners": (owners_story, so_many(40, few=10), 2),
+    "requests for nodes": (lambda seed: NodeRequestsStory(seed).run(), so_many(30, few=10), 2),
+    "agent": (agent_story, so_many(20, few=6), 2),
 }
 
 
