@@ -56,6 +56,34 @@ def test_a_pod_without_a_word_of_gangs_is_in_none() -> None:
     assert (found.gang, found.problem) == (None, "")
 
 
+def ours(**said: str) -> Pod:
+    """A pod with words of Fairlead's own gangs: `gang_min="2"`."""
+    words = {f"fairlead.dev/{key.replace('_', '-')}": text for key, text in said.items()}
+    return pod(annotations=words)
+
+
+def test_annotations_of_ours_say_how_many_pods_a_gang_needs_and_may_have() -> None:
+    found = ours(gang="train", gang_min="2", gang_max="4").gang
+    assert found is not None
+    assert found.spec is not None
+    assert (found.gang, found.spec.minimum, found.spec.maximum) == ("fairlead/ns/train", 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({"gang": "g", "gang_min": "3", "gang_max": "2"}, "gang-max is 2; write 3 or more"),
+        ({"gang": "g", "gang_min": "2", "gang_max": "many"}, "fairlead.dev/gang-max"),
+        ({"gang": "g", "gang_max": "4"}, "fairlead.dev/gang-min is missing"),
+        ({"gang_max": "4"}, "fairlead.dev/gang is missing; write the name of the gang"),
+    ],
+)
+def test_annotations_of_ours_that_make_no_sense_are_named(
+    said: dict[str, str], problem: str
+) -> None:
+    assert problem in ours(**said).problem
+
+
 def test_the_scheduling_group_names_a_native_gang() -> None:
     found = pod({"schedulingGroup": {"podGroupName": "train"}})
     assert found.gang == Membership("native/ns/train")
