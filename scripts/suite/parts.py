@@ -63,7 +63,7 @@ PARTS = (
          needs=("helm", "prometheus")),
     Part("claims", ("tests/e2e/*claim*", "tests/e2e/test_volume*", "tests/e2e/test_reserv*")),
     Part("agents", ("tests/e2e/test_agent*", "tests/e2e/test_device_plugins.py",
-                    "tests/e2e/test_telemetry.py", "tests/e2e/test_releases.py")),
+                    "tests/e2e/test_releases.py")),
     Part("comparers", ("tests/cel/*", "tests/claims/*"),
          needs=("device-cel", "dra-allocator", "dra-allocator-1.37")),
     Part("programs", ("tests/apps/*", "tests/sim/*", "tests/test_*")),

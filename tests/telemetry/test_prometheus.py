@@ -1,6 +1,6 @@
 """What a Prometheus server answers, and what it answers when something is wrong.
 
-A real one is asked in tests/e2e/test_telemetry.py; here its answers are those of its API.
+A real one is asked in tests/stories/test_telemetry.py; here its answers are those of its API.
 """
 
 import json

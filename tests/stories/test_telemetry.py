@@ -152,7 +152,7 @@ def test_the_variable_of_the_tutorial_is_honoured_for_its_profile(
     assert set(exporter.asked) == {"/metrics"}
 
 
-@pytest.mark.parametrize("control_plane", ["real_plane"], indirect=True)
+@pytest.mark.real
 def test_a_real_prometheus_that_scrapes_the_exporter(
     pods: Pods, exporter: Exporter, prometheus: Path, tmp_path: Path
 ) -> None:
