@@ -1,33 +1,18 @@
-"""What a user sees of a scheduler at work, on the real API server and on the embedded one."""
+"""What a user sees of a scheduler at work."""
 
 import json
 
 import pytest
 
-from fairleads import FAIRLEAD, PATIENCE_S, Pods, eventually, fairlead
+from fairleads import FAIRLEAD, PATIENCE_S, eventually, fairlead
 from preloaded import run
-
-
-@pytest.fixture(
-    params=[
-        pytest.param("real_plane", marks=pytest.mark.server, id="real"),
-        pytest.param("embedded_plane", id="embedded", marks=pytest.mark.program),
-    ]
-)
-def control_plane(request):
-    """Either server; asked for by name, so that only the one that a test runs on is started."""
-    return request.getfixturevalue(request.param)
-
-
-@pytest.fixture
-def pods(control_plane, namespace) -> Pods:
-    return Pods(control_plane, namespace)
 
 
 def eight(create_nodes, *names: str, **more):
     return create_nodes(list(names), allocatable={"nvidia.com/gpu": "8"}, **more)
 
 
+@pytest.mark.real
 def test_pods_are_bound_with_events_conditions_and_metrics(
     control_plane, create_nodes, pods
 ) -> None:
@@ -141,6 +126,7 @@ def test_others_pods_count_and_terminal_ones_do_not(control_plane, create_nodes,
         pods.wait_refused("does-not")
 
 
+@pytest.mark.real
 def test_terminating_pods_hold_their_place_until_they_are_gone(
     control_plane, create_nodes, pods
 ) -> None:

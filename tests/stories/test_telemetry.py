@@ -22,17 +22,6 @@ def exporter() -> Iterator[Exporter]:
         yield served
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("real_plane", marks=pytest.mark.server, id="real"),
-        pytest.param("embedded_plane", id="embedded", marks=pytest.mark.program),
-    ]
-)
-def control_plane(request):
-    """Either server; asked for by name, so that only the one that a test runs on is started."""
-    return request.getfixturevalue(request.param)
-
-
 @pytest.fixture
 def pods(control_plane, namespace, create_nodes) -> Pods:
     """A namespace, and two nodes of two GPUs each."""
@@ -52,6 +41,7 @@ def readings(program: Running, source: str = "dcgm") -> float:
     return program.metric("fairlead_telemetry_readings_total", source=source)
 
 
+@pytest.mark.real
 def test_pods_follow_the_load(pods: Pods, exporter: Exporter, tmp_path: Path) -> None:
     # Utilisation is smoothed over a minute, and so that nobody waits for that, minutes pass in
     # the times that the exporter tells.
