@@ -15,7 +15,7 @@ import pytest
 from fairlead.sim.controlplane import ControlPlane
 from fairlead.sim.nvml import FakeProcess
 from fairlead.sim.nvml.machine import FakeInstance
-from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead
+from fairleads import FAIRLEAD, PATIENCE_S, Pods, Running, eventually, fairlead
 from preloaded import run
 from test_agent import Machine, machine, rights  # noqa: F401 — fixtures
 
@@ -118,7 +118,7 @@ def test_a_killed_agent_finds_its_own_slices_again(cut: Cut, pods: Pods) -> None
             pods.wait_bound("stays", "goes")
             eventually(lambda: len([one for one in cut.slices() if one[3]]) == 2)
             agent.process.kill()
-            agent.process.wait(120)
+            agent.process.wait(PATIENCE_S)
         kept = int(given(pods, "stays").split("/")[1])
         pods.delete("goes")
         # Killed in the middle of a step: a GPU instance without its compute instance.

@@ -16,7 +16,7 @@ import pytest
 
 from fairlead.sim.nvml import Fault
 from fairlead.telemetry.processes import is_running
-from fairleads import Pods, Running
+from fairleads import PATIENCE_S, Pods, Running
 from test_agent import Machine, a_bound_pod, eventually, machine, rights  # noqa: F401 — fixtures
 
 pytestmark = pytest.mark.server
@@ -158,7 +158,7 @@ def killed(shared: Shared, agent: Running) -> int:
     """The daemon that it leaves."""
     daemon = int(eventually(lambda: shared.well() and shared.daemon()))
     agent.process.kill()
-    agent.process.wait(120)
+    agent.process.wait(PATIENCE_S)
     return daemon
 
 

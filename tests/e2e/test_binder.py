@@ -412,7 +412,7 @@ async def test_denial_after_a_lost_reply_waits_until_nothing_is_under_way(
 
 async def test_nobody_there_is_unavailable_in_time(pod: Pod) -> None:
     nobody = Client(Access("http://127.0.0.1:9", None, Static({})))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         outcome = await outcome_of(nobody, Bind(pod, "node-1"))
     await nobody.close()
     assert problem_of(outcome) is BindProblem.UNAVAILABLE

@@ -30,6 +30,7 @@ from fairlead.model.pods import NodeTerm, Pod
 from fairlead.model.selectors import Requirement
 from fairlead.plugins.claim_step import ClaimStep
 from fairlead.sim.controlplane import ControlPlane
+from fairleads import PATIENCE_S
 from faultproxy import FaultProxy
 from scene import wait_for
 
@@ -71,7 +72,7 @@ class Bench:
         self.preparer = Preparer(self.outcomes.put_nowait, {ClaimStep: self.writer})
 
     async def outcome(self) -> PrepareOutcome:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.outcomes.get()
 
 

@@ -15,6 +15,7 @@ from bind_denials import BindDenials
 from claim_audit import ClaimAudit
 from dra_objects import claim_spec, devices_of, exactly
 from fairlead.sim.controlplane import ControlPlane
+from fairleads import PATIENCE_S
 from faultproxy import FaultProxy
 from gang_planes import GangPlane, shared_gang_plane
 from test_faults import scheduling, until
@@ -104,7 +105,7 @@ async def test_a_scheduler_that_ends_before_or_after_any_write(
     async with scheduling(stage.plane) as (proxy, _):
         arm(proxy, write, never_answer, times=None)
         await asyncio.to_thread(create_members, stage)
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(PATIENCE_S):
             await reached.wait()
     async with scheduling(stage.plane):
         await until_bound(stage)

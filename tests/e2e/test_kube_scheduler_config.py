@@ -578,7 +578,7 @@ def test_run_ends_where_the_server_is_older_than_the_file(
     file.write_text(json.dumps(oracle.whole(args("VolumeBinding", shape=SHAPE))))
 
     with fairlead(embedded_plane, "--config", str(file), ends_with=1) as program:
-        program.process.wait(120)
+        program.process.wait(PATIENCE_S)
 
     *_, said = program.log.read_text().splitlines()
     assert said.startswith(f"fairlead: {file}: profiles[0].pluginConfig[0].args.shape: ")

@@ -14,7 +14,7 @@ import pytest
 
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.sim.controlplane import ControlPlane, served
-from fairleads import Pods, eventually
+from fairleads import PATIENCE_S, Pods, eventually
 from faultproxy import FaultProxy, a, drop, refuse_connection
 from leaders import (
     EPOCH,
@@ -178,7 +178,7 @@ def test_a_leader_that_is_told_to_stop_makes_room_at_once(
         pods.create("before", 1)
         pods.wait_bound("before")
         first.process.terminate()
-        assert first.process.wait(120) == 0
+        assert first.process.wait(PATIENCE_S) == 0
         assert wait_leading(second).startswith("1/")
         pods.create("after", 1)
         pods.wait_bound("after")
@@ -217,7 +217,7 @@ async def test_a_bind_that_was_sent_before_a_long_sleep(
                 let_go.set()
                 await asyncio.to_thread(eventually, lambda: answers)
                 first.process.send_signal(signal.SIGCONT)
-                assert await asyncio.to_thread(first.process.wait, 120) == 1
+                assert await asyncio.to_thread(first.process.wait, PATIENCE_S) == 1
         assert said(first, "leadership lost")
         late = pods.get("late")["spec"].get("nodeName")
         twice = sold_twice(lease.plane)
@@ -300,7 +300,7 @@ async def test_a_leader_without_an_api_server_steps_down(
             first, second = both
             proxy.on_request(refuse_connection, times=None)
             proxy.cut()
-            assert await asyncio.to_thread(first.process.wait, 120) == 1
+            assert await asyncio.to_thread(first.process.wait, PATIENCE_S) == 1
             await asyncio.to_thread(wait_leading, second)
             await asyncio.to_thread(pods.create, "p", 1)
             await asyncio.to_thread(pods.wait_bound, "p")
@@ -406,7 +406,7 @@ def test_a_leader_whose_lease_was_given_to_another_by_hand_steps_down(
     machines("e1")
     with pair(lease, {"ends_with": 1}, {}) as (first, second):
         lease.edit(holderIdentity="somebody")
-        assert first.process.wait(120) == 1
+        assert first.process.wait(PATIENCE_S) == 1
         (lost,) = said(first, "leadership lost")
         assert lost["reason"] == "somebody holds it now"
         assert "fairlead: lost the lease" in first.log.read_text()
