@@ -6,6 +6,7 @@ file in `bin`. Tests of how the program loads start that file.
 """
 
 import atexit
+import ctypes
 import functools
 import gc
 import importlib
@@ -175,17 +176,25 @@ def _reap() -> None:
 
 def _watch(connection: socket.socket) -> None:
     """Returns in the program; its parent tells how it ended, and ends with it."""
+    _end_with_parent()
     line, files, _, _ = socket.recv_fds(connection, 1 << 16, 2)
     while not line.endswith(b"\n"):
         line += connection.recv(1 << 16)
     program = os.fork()
     if program == 0:
+        _end_with_parent()
         connection.close()
         return _become(files, **json.loads(line))
     connection.sendall(_NUMBER.pack(program))
     _, status = os.waitpid(program, 0)
     connection.sendall(_NUMBER.pack(os.waitstatus_to_exitcode(status)))
     os._exit(0)
+
+
+def _end_with_parent() -> None:
+    """So that nothing outlives tests that are killed (on Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def _become(
