@@ -24,6 +24,8 @@ _PLAIN_OPTIONS = (
     f"-n{max(CORES, 2)}", "--dist=worksteal", *(f"--ignore={folder}" for folder in LIVE_FOLDERS)
 )  # fmt: skip
 _LIVE_OPTIONS = (f"-n{CORES + 1}", "--dist=loadfile")
+#: Of tests that draw them, and of stories: `tests/examples.py`.
+_ALL_EXAMPLES = "--hypothesis-profile=full"
 
 FAST = (*_PLAIN_OPTIONS, "-m", f"{PLAIN} and not slow")
 SERVER = (*_LIVE_OPTIONS, "-m", f"({LIVE}) and not slow")
@@ -42,7 +44,7 @@ class Part:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        return (*self.options, "-m", self.marks, *self.paths())
+        return (*self.options, _ALL_EXAMPLES, "-m", self.marks, *self.paths())
 
     def paths(self) -> list[str]:
         return [path for path, part in assigned() if part is self]
@@ -69,7 +71,7 @@ PARTS = (
     Part("programs", ("tests/apps/*", "tests/sim/*", "tests/test_*")),
     Part("others", ("tests/*",), needs=("kwok",)),
     # Every plain test, the slow ones too, with the full number of drawn examples.
-    Part("drawn", (), marks=PLAIN, options=(*_PLAIN_OPTIONS, "--hypothesis-profile=full")),
+    Part("drawn", (), marks=PLAIN, options=_PLAIN_OPTIONS),
     # What can differ there: docs/versions.md.
     Part("kubernetes-1.37", (), marks="server and differs",
          env={"FAIRLEAD_KUBERNETES": _NEWER}),
