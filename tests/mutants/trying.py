@@ -70,16 +70,21 @@ class Trial:
         return replace(result, result=OPEN) if is_open else result
 
     def _together(self, mutants: Sequence[Mutant]) -> None:
+        if len(mutants) == 1:
+            self._finish(mutants[0], self._alone(mutants[0], self._tests(mutants[0])))
+            return
         tests = {test.name: test for each in mutants for test in self._tests(each)}
         chosen = sorted(tests.values(), key=lambda test: test.name)
         print(f"{len(mutants)} mutants together, with {len(chosen)} tests", flush=True)
         ended = self._run(mutants, chosen, "-n", str(WORKERS), "--dist", "worksteal")
-        if not ended.in_time and len(mutants) > 1:
+        if ended.in_time and all(self.cover[name] for name in ended.failed):
+            self._one_by_one(mutants, set(ended.failed))
+        else:  # of some file no test could be collected, or something hangs
             self._together(mutants[: len(mutants) // 2])
             self._together(mutants[len(mutants) // 2 :])
-            return
-        print(f"{len(ended.failed)} of them failed", flush=True)
-        failed = set(ended.failed)
+
+    def _one_by_one(self, mutants: Sequence[Mutant], failed: set[str]) -> None:
+        print(f"{len(failed)} of them failed", flush=True)
         for mutant in mutants:
             suspects = [test for test in self._tests(mutant) if test.name in failed]
             self._finish(mutant, self._alone(mutant, suspects))
@@ -115,7 +120,7 @@ class Trial:
                 self.cover.killed(failed)
                 by = "slow" if suspect and suspect.slow else self.by
                 return replace(result, result="killed", by=by, test=failed)
-            tests = [test for test in tests if test is not suspect]
+            tests = tests[tests.index(suspect) + 1 :]
         return result
 
     def _run(

@@ -21,6 +21,7 @@ from mutant_switch import hits, in_pytest, switch_on
 
 #: A mutant may ask for memory without end.
 _MEMORY_BYTES = 8 << 30
+_PASSED = "passed"
 _LATE = "\nlate"
 
 
@@ -164,6 +165,7 @@ class Tasks:
         os.close(write)
         in_time = bool(select.select([read], [], [], task["limit_s"])[0])
         failed = os.read(read, 65536).decode() if in_time else _LATE
+        failed = failed.removeprefix(_PASSED) or ("" if failed else "ended by the mutant")
         os.close(read)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)  # with the programs that tests have left
@@ -171,8 +173,7 @@ class Tasks:
         return {"failed": failed.removesuffix(_LATE), "in_time": not failed.endswith(_LATE)}
 
     def _run(self, mutant, items, write):
-        """An end without a word is that of a mutant which has ended the process."""
-        answer = "ended"
+        answer = "broken by the mutant"
         try:
             os.setsid()
             resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
@@ -183,10 +184,10 @@ class Tasks:
             os._exit(0)
 
     def _first_failure(self, items):
-        for item, following in zip(items, [*items[1:], None], strict=True):
+        for item, following in zip(items, [*items[1:], None], strict=False):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if self._failed:
                 with contextlib.suppress(Exception):
                     item.session._setupstate.teardown_exact(None)
                 break
-        return self._failed or ""
+        return self._failed or _PASSED
