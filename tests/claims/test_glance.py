@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,13 @@ from fairlead.claims.inventory import DeviceInventory
 from fairlead.claims.usage import DeviceUsage
 from fairlead.model.behaviour import KUBERNETES_1_36, KUBERNETES_1_37
 from fairlead.model.claims import DeviceConstraint, ResourceClaim
-from fairlead.model.devices import AttributeValue, DeviceClass, VersionText
+from fairlead.model.devices import (
+    AttributeValue,
+    CounterSet,
+    DeviceClass,
+    ResourceSlice,
+    VersionText,
+)
 
 Json = dict[str, Any]
 NODES = (NODE, "node-b", "elsewhere")
@@ -74,6 +81,26 @@ def test_a_node_without_devices_is_refused_at_a_glance() -> None:
     allocator = Allocator(DeviceInventory(), {}, DeviceUsage())
     assert allocator.glance([], []).tolist() == []
     assert allocator.glance(["n"], []).tolist() == [ASK]
+
+
+def _with_counters(slots: int) -> tuple[ResourceSlice, ResourceSlice]:
+    """A device that takes two slots of its pool, which has so many."""
+    taken, there = (CounterSet("s", (("slots", number),)) for number in (2, slots))
+    gpu = a_gpu_device("gpu-0", "GPU-0")
+    device = replace(gpu, form=replace(gpu.form, consumes=(taken,)))
+    return (
+        a_slice("n1", device, slice_count=2),
+        a_slice("n1", name="n1-counters", slice_count=2, counter_sets=(there,)),
+    )
+
+
+@pytest.mark.parametrize(("slots", "said"), [(1, ASK), (2, YES)])
+def test_a_device_is_promised_at_a_glance_if_its_counters_are_enough(slots: int, said: int) -> None:
+    inventory = DeviceInventory()
+    for part in _with_counters(slots):
+        inventory.put(part)
+    allocator = Allocator(inventory, {"gpu": GPU_CLASS}, DeviceUsage())
+    assert allocator.glance(["n1"], [a_claim()]).tolist() == [said]
 
 
 TYPED = DeviceClass("gpu", (f"device.attributes['{DRIVER}'].type == 'gpu'",))
