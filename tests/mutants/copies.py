@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,7 +116,8 @@ def _command(folder: Path) -> list[str]:
 
 
 def _scratch(folder: Path, name: str, content: str) -> Path:
-    file = folder / "build" / name
+    """A file of the thread's own: several run something in the same copy."""
+    file = folder / "build" / f"{name}-{threading.get_ident()}"
     file.parent.mkdir(exist_ok=True)
     file.write_text(content, encoding="utf-8")
     return file

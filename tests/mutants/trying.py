@@ -91,8 +91,10 @@ class Trial:
 
     def _with_server(self, _: Copy, mutant: Mutant) -> Result:
         tests = self._tests(mutant)
-        result = self._alone(mutant, tests, SECONDS=str(SERVER_S))
-        return replace(result, by="server", test=result.test or f"{len(tests)} tests come to it")
+        few = first(tests, SERVER_S, slow_too=True)
+        result = self._alone(mutant, few, SECONDS=str(SERVER_S))
+        said = f"{len(few)} of {len(tests)} server tests that come to it"
+        return replace(result, by=result.by or "server", test=result.test or said)
 
     def _alone(self, mutant: Mutant, tests: list[Case], **environment: str) -> Result:
         """What becomes of it with these tests in new processes."""
@@ -166,11 +168,11 @@ class Trial:
         print(f"{mutant.number} {place}: {result.word} {result.test}", flush=True)
 
 
-def first(tests: list[Case], seconds: float) -> list[Case]:
+def first(tests: list[Case], seconds: float, *, slow_too: bool = False) -> list[Case]:
     """The first of them that take no longer together, file by file."""
     chosen: list[Case] = []
     for test in tests:
-        if not test.slow and test.seconds <= seconds:
+        if (slow_too or not test.slow) and test.seconds <= seconds:
             chosen.append(test)
             seconds -= test.seconds
     files = list(dict.fromkeys(test.file for test in chosen))
