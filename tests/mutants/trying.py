@@ -62,7 +62,7 @@ class Trial:
         tests = self._tests(mutant)
         few = first(tests, ALONE_S)
         if not tests:
-            return replace(self.results[mutant], result="alive", test="no test comes to it")
+            return replace(self.results[mutant], result="alive", test="no plain test comes to it")
         result = self._until_killed(
             mutant, few, lambda left: fork.run(mutant.number, _names(left), _limit_s(left))
         )
