@@ -153,9 +153,20 @@ def pytest_runtest_makereport(
     if report.failed and PLANES & set(getattr(item, "fixturenames", ())):
         scratch = item.config.stash[SCRATCH]
         scratch.blamed |= scratch.live
-        logs = "\n".join(str(folder / "logs") for folder in sorted(scratch.live))
-        report.sections.append(("control plane logs, kept", logs))
+        folders = [folder / "logs" for folder in sorted(scratch.live)]
+        report.sections.append(("control plane logs, kept", "\n".join(map(str, folders))))
+        report.sections += [(str(log), _end(log)) for folder in folders for log in _servers(folder)]
     return report
+
+
+def _servers(folder: Path) -> Iterator[Path]:
+    """The log of each API server, the part that most failures ask about."""
+    yield from folder.glob("*apiserver*.log")
+    yield from folder.glob("embedded-server.log")
+
+
+def _end(log: Path, lines: int = 20) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
 
 
 @pytest.fixture(scope="session")

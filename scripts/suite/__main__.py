@@ -103,7 +103,7 @@ def test(suite: Suite, arguments: Sequence[str]) -> None:
 
 def fast(suite: Suite, arguments: Sequence[str]) -> None:
     suite.wait(suite.pytest("plain", [*parts.FAST, *arguments]))
-    print("left out:", "; ".join(_left_out()))
+    print("not collected:", "; ".join(_not_collected()))
 
 
 def everything(suite: Suite, arguments: Sequence[str]) -> None:
@@ -151,7 +151,7 @@ def _run(suite: Suite, part: parts.Part, arguments: Sequence[str]) -> None:
     suite.wait(suite.pytest(part.name, [*part.arguments, *arguments], part.env))
 
 
-def _left_out() -> list[str]:
+def _not_collected() -> list[str]:
     """Test files that plain runs do not collect, by folder."""
     counted = []
     for folder in parts.LIVE_FOLDERS:
@@ -159,7 +159,7 @@ def _left_out() -> list[str]:
         tests = sum(path.read_text().count("def test_") for path in files)
         if files:
             counted.append(f"{folder} ({tests} test functions in {len(files)} files)")
-    return [*counted, "tests marked server, program or slow in the folders that ran"]
+    return counted
 
 
 def _minutes(file: Path) -> dict[str, float]:

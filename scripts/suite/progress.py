@@ -7,15 +7,39 @@ pytest prints a dot a test, which in a log is nothing until a line is full.
 import sys
 import threading
 import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 EVERY_S = 5.0
 
 
+#: Why a test is left out: the first of these that it has.
+_REASONS = ("slow", "server", "program")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(LeftOut(), "fairlead-left-out")
+    else:
         config.pluginmanager.register(Progress(), "fairlead-progress")
+
+
+class LeftOut:
+    """In a worker: counts the tests that are not picked, and says so to the process above it."""
+
+    def __init__(self) -> None:
+        self._reasons: Counter[str] = Counter()
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        for item in items:
+            marks = (mark for mark in _REASONS if item.get_closest_marker(mark))
+            self._reasons[next(marks, "not asked for")] += 1
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        session.config.workeroutput["left out"] = dict(self._reasons)  # type: ignore[attr-defined]
 
 
 class Progress:
@@ -24,6 +48,7 @@ class Progress:
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._total = self._done = self._failed = 0
+        self._left_out: dict[str, int] = {}
         self._running: dict[str, float] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._speak, daemon=True)
@@ -37,6 +62,15 @@ class Progress:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: object, ids: list[str]) -> None:
         self._total = len(ids)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._left_out = getattr(node, "workeroutput", {}).get("left out", self._left_out)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        counts = ", ".join(f"{count} {reason}" for reason, count in self._left_out.items())
+        if counts:
+            terminalreporter.write_line(f"left out in these folders: {counts}")
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._total = len(session.items) or self._total
