@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,7 +32,7 @@ class Refusal(Exception):
 
 
 class Api:
-    """Create it in the event loop that it is used in, then `follow`.
+    """Create it in the event loop that it is used in; what it sees is kept inside `following`.
 
     `log` is that of Fairlead, at its most talkative: a pod that waits for volumes or devices says
     nowhere else which node they are for. kube-scheduler says it in `nominatedNodeName`.
@@ -52,21 +52,29 @@ class Api:
         #: FailedScheduling events about each pod, the oldest first.
         self.failures: dict[Key, list[Object]] = {}
         self._changed = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        #: How much of the log has been read.
+        self._read = 0
 
-    async def follow(self) -> None:
-        """Returns when what is seen here is being kept up to date."""
+    @contextlib.asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """What is seen here is kept up to date inside: a watch that nobody reads breaks off."""
         seen = ((_PODS, self._see_pod), (_EVENTS, self._see_event), (_CLAIMS, self._see_claim))
-        for path, see in seen:
-            version = (await self.call("GET", path, limit="1"))["metadata"]["resourceVersion"]
-            self._tasks.append(asyncio.create_task(self._watch(path, version, see)))
-        if self._log is not None:
-            self._tasks.append(asyncio.create_task(self._tail(self._log)))
+        self.pods.clear()
+        self.claims.clear()
+        tasks = [asyncio.create_task(self._tail(self._log))] if self._log is not None else []
+        try:
+            for path, see in seen:
+                version = (await self.call("GET", path, limit="1"))["metadata"]["resourceVersion"]
+                tasks.append(asyncio.create_task(self._watch(path, version, see)))
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+        for failure in (one for one in ended if isinstance(one, Exception)):
+            raise failure
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._client.close()
 
     async def until(self, holds: Callable[[], Any], timeout_s: float) -> Any:
@@ -242,10 +250,12 @@ class Api:
             self.refused.setdefault(key, pod)
 
     async def _tail(self, log: Path) -> None:
-        with log.open() as lines:
+        with log.open("rb") as lines:
             while True:
-                for line in lines:
-                    self._see_line(line)
+                lines.seek(self._read)
+                while (line := lines.readline()).endswith(b"\n"):
+                    self._see_line(line.decode())
+                    self._read = lines.tell()
                 await asyncio.sleep(_LOOK_EVERY_S)
 
     def _see_line(self, line: str) -> None:

@@ -125,13 +125,14 @@ class Arena:
 
     async def _run(self, case: Case, attempts: int) -> Result:
         result = Result(case)
-        try:
-            judge = await self._load(case)
-            for probe in case.probes:
-                result.probed.append(await self._try(case, probe, judge, attempts))
-        finally:
-            await self._clear(case)
-            await together(*(_until_counted(side, 0) for side in self._sides))
+        async with self._theirs.following(), self._ours.following():
+            try:
+                judge = await self._load(case)
+                for probe in case.probes:
+                    result.probed.append(await self._try(case, probe, judge, attempts))
+            finally:
+                await self._clear(case)
+                await together(*(_until_counted(side, 0) for side in self._sides))
         return result
 
     async def _clear(self, case: Case) -> None:
@@ -250,9 +251,7 @@ class _Claiming:
 
 
 async def _connected(*sides: tuple[Path, Path | None]) -> list[Api]:
-    apis = [Api(kubeconfig, log) for kubeconfig, log in sides]
-    await together(*(api.follow() for api in apis))
-    return apis
+    return [Api(kubeconfig, log) for kubeconfig, log in sides]
 
 
 def _start_plane(assets: Path, folder: Path) -> ControlPlane:
