@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 
@@ -46,7 +47,9 @@ class Kubelet:
         self.server.start()
 
     def stop(self) -> None:
-        self.server.stop(None).wait()
+        if self.server:
+            self.server.stop(None).wait()
+        self.server = None
         self.socket.unlink(missing_ok=True)
 
     def answer(self) -> bytes:
@@ -57,10 +60,13 @@ class Kubelet:
 
 
 @contextmanager
-def kubelet(folder: Path) -> Iterator[Kubelet]:
-    found = Kubelet(folder / "kubelet.sock")
-    found.start()
-    try:
-        yield found
-    finally:
-        found.stop()
+def kubelet(*, started: bool = True) -> Iterator[Kubelet]:
+    # The path of a socket has at most 107 characters: a folder of pytest's can be too deep.
+    with TemporaryDirectory(prefix="kubelet-") as folder:
+        found = Kubelet(Path(folder) / "kubelet.sock")
+        if started:
+            found.start()
+        try:
+            yield found
+        finally:
+            found.stop()

@@ -360,9 +360,9 @@ def a_started_pod(machine: Machine, pods: Pods, name: str) -> str:
 
 
 def test_gpus_that_a_device_plugin_picked_are_listed_while_their_pods_live(
-    machine: Machine, pods: Pods, tmp_path: Path
+    machine: Machine, pods: Pods
 ) -> None:
-    with kubelet(tmp_path) as node:
+    with kubelet() as node:
         node.gpus = {(pods.namespace, f"p{n}"): [machine.uuids[n]] for n in (0, 1)}
         options = "--device-plugin", "--pod-resources", str(node.socket)
         with machine.agent(*options) as agent:
