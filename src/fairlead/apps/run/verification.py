@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 EVERY_S = 60.0
 # One kind whose list is slow must not hold up the check of all others.
-_LONGEST_S = 120.0
+LONGEST_S = 120.0
 # Nodes that are added up in one go: two milliseconds.
 _NODES = 32
 # How many of them are logged.
@@ -46,6 +46,7 @@ class Verification:
         feed: Callable[[events.Event], None],
         metrics: Metrics,
         every_s: float = EVERY_S,
+        longest_s: float = LONGEST_S,
     ) -> None:
         self._engine = engine
         self._reflectors = reflectors
@@ -53,6 +54,7 @@ class Verification:
         self._feed = feed
         self._mismatches = metrics.mismatches
         self._every_s = every_s
+        self._longest_s = longest_s
         #: Pods that broke the engine, and are left out for a while.
         self.leaves_out: Callable[[Pod], bool] = lambda _: False
         #: Seconds of CPU that the last look at the books took.
@@ -83,10 +85,10 @@ class Verification:
     async def _compare(self, reflector: Reflector[Any]) -> bool:
         """Whether our copy was seen to agree with the list."""
         try:
-            async with asyncio.timeout(_LONGEST_S):
+            async with asyncio.timeout(self._longest_s):
                 wrong = await reflector.verify()
         except (ApiError, StatusError, TimeoutError) as error:
-            said = str(error) or f"nothing within {_LONGEST_S:g} s"
+            said = str(error) or f"nothing within {self._longest_s:g} s"
             log.warning("cache check failed; retrying", path=reflector.path, error=said)
             return False
         if wrong:
