@@ -83,14 +83,17 @@ def bound_in_all(out):
     return int(out.split("\nafter ")[1].split("bound ")[1].split(",")[0])
 
 
-def kubectl(kubeconfig, *arguments):
-    program = find_programs() / "kubectl"
-    done = subprocess.run(
-        [program, "--kubeconfig", kubeconfig, *arguments],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def kubectl(assets):
+    def answer(kubeconfig, *arguments):
+        done = subprocess.run(
+            [assets / "kubectl", "--kubeconfig", kubeconfig, *arguments],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return answer
 
 
 # -- headless --------------------------------------------------------------------------------------
@@ -254,7 +257,7 @@ def test_a_place_that_cannot_be_written_is_said_so(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_kubectl_sees_nodes_pods_and_why_one_waits(start, tmp_path):
+def test_kubectl_sees_nodes_pods_and_why_one_waits(start, kubectl, tmp_path):
     path = tmp_path / "kubeconfig"
     start("--kubeconfig-out", path)
     until(path.exists)
@@ -276,12 +279,12 @@ def tour_of_the_readme():
 
 
 @pytest.mark.server
-def test_the_tour_of_the_readme(start, environment, tmp_path):
+def test_the_tour_of_the_readme(start, kubectl, assets, environment, tmp_path):
     path = tmp_path / "kubeconfig"
     start("--kubeconfig-out", path)
     until(path.exists)
     until(lambda: "Running" in kubectl(path, "get", "pods"))
-    programs = {"kubectl": [find_programs() / "kubectl"], ".venv/bin/fairlead": COMMAND[:-1]}
+    programs = {"kubectl": [assets / "kubectl"], ".venv/bin/fairlead": COMMAND[:-1]}
     seen = []
     for program, *words in tour_of_the_readme():
         done = subprocess.run(
@@ -317,7 +320,7 @@ def test_fairlead_top_finds_the_scheduler_by_the_kubeconfig(start, environment, 
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_teams_contend_and_fairlead_queue_shows_them(start, environment, tmp_path):
+def test_teams_contend_and_fairlead_queue_shows_them(start, kubectl, environment, tmp_path):
     path = tmp_path / "kubeconfig"
     start("--teams", "--kubeconfig-out", path)
     until(path.exists)
