@@ -15,7 +15,7 @@ from fairlead.kube.http.reply import LONGEST_RETRY_AFTER_S
 from fairlead.kube.mirror import listing
 from fairlead.kube.mirror.changes import Synced, Upserted
 from fairlead.kube.mirror.wire import read_identity
-from test_reflector_states import (
+from played_server import (
     OPEN,
     SYNCED,
     Act,
