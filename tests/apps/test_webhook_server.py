@@ -69,7 +69,7 @@ async def serving(
     shown: ServingContext | None = None,
 ) -> AsyncIterator[Serving]:
     # The garbage of a whole run of tests is collected in this process, too.
-    limits, shown = limits or HttpLimits(cpu_s=10), shown or ServingContext()
+    limits, shown = limits or HttpLimits(cpu_s=10, farewell_s=0), shown or ServingContext()
     pair, authority = make(SUBJECT, dt.datetime.now(dt.UTC))
     shown.show(pair)
     gate = Gate(callers or Callers(), shown)
@@ -152,7 +152,7 @@ async def test_only_what_is_offered_is_there() -> None:
 
 
 async def test_a_body_that_never_ends_is_given_up() -> None:
-    async with serving(HttpLimits(answer_s=0.2)) as server:
+    async with serving(HttpLimits(answer_s=0.2, farewell_s=0)) as server:
         reader, writer = await _half_a_request(server)
 
         assert b"503" in await reader.readline()
@@ -162,7 +162,9 @@ async def test_a_body_that_never_ends_is_given_up() -> None:
 
 
 async def test_a_head_that_never_ends_is_hung_up_on() -> None:
-    async with serving(HttpLimits(head_s=3.0)) as server:  # it counts from the handshake on
+    async with serving(
+        HttpLimits(head_s=3.0, farewell_s=0)
+    ) as server:  # it counts from the handshake on
         reader, writer = await server.connect()
         writer.write(b"POST /mutate HTTP/1.1\r\nHost: x\r\nX-Slow: ")
 
@@ -171,7 +173,7 @@ async def test_a_head_that_never_ends_is_hung_up_on() -> None:
 
 
 async def test_whoever_connects_and_shakes_no_hand_is_hung_up_on() -> None:
-    async with serving(HttpLimits(head_s=0.2)) as server:
+    async with serving(HttpLimits(head_s=0.2, farewell_s=0)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
 
         assert await reader.read() == b""
@@ -179,7 +181,7 @@ async def test_whoever_connects_and_shakes_no_hand_is_hung_up_on() -> None:
 
 
 async def test_a_connection_that_is_used_stays_open() -> None:
-    async with serving(HttpLimits(head_s=4.0)) as server:
+    async with serving(HttpLimits(head_s=4.0, farewell_s=0)) as server:
         reader, writer = await server.connect()
         for pause_s in (0.0, 4.5, 0.0):
             await asyncio.sleep(pause_s)

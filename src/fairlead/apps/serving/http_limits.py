@@ -32,6 +32,9 @@ class HttpLimits:
     waiting: int = 512
     #: From the connection to the end of the first request's head.
     head_s: float = 5.0
+    #: After the signal to stop, requests are answered for so long, and each connection is closed
+    #: after its answer: clients connect again, to another replica, never to one that is closing.
+    farewell_s: float = 1.0
 
 
 class HttpRefusal(Exception):

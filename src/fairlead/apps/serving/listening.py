@@ -10,10 +10,7 @@ from aiohttp import web
 from fairlead.apps.serving.connections import ConnectionLimit, Handler, MakeProtocol, open_port
 from fairlead.apps.serving.http_limits import HttpLimits
 
-#: After the signal to stop, requests are answered for so long, and each connection is closed after
-#: its answer: clients connect again, to another replica, and never to one that is closing.
-_FAREWELL_S = 1.0
-#: Requests under way after that.
+#: Requests under way when nobody is answered any more.
 _GRACE_S = 3.0
 #: Longer than API servers keep an idle connection: they must not meet one that is closing.
 _IDLE_S = 120.0
@@ -49,7 +46,7 @@ async def listening(
         yield served.number
     finally:
         timeout.is_leaving = True
-        await asyncio.sleep(_FAREWELL_S)
+        await asyncio.sleep(limits.farewell_s)
         await served.cleanup()
 
 
