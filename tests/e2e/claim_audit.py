@@ -6,12 +6,18 @@ for one claim at a time. Both are read from the history of the API server.
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from claim_sums import oversold
 from dra_objects import RESOURCE, Object
 from fairlead.sim.controlplane import ControlPlane
+
+#: By kind, the spec of an object that nobody does anything about.
+_LAST: dict[str, Object] = {
+    "pod": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "x"}]},
+    "claim": {"devices": {}},
+}
 
 
 class ClaimAudit:
@@ -40,14 +46,25 @@ class ClaimAudit:
         """All changes of claims and pods, in order: revision, what, type of change, object."""
         found = []
         for what, path in self._folders.items():
-            # Longer than a busy server takes to begin: nothing tells that all has been told.
-            query = f"watch=1&resourceVersion={self._since[what]}&timeoutSeconds=3"
-            for line in self._plane.text(f"{path}?{query}").splitlines():
-                change = json.loads(line)
-                assert change["type"] in ("ADDED", "MODIFIED", "DELETED"), change
+            for change in self._changes(path, self._since[what], _LAST[what]):
                 version = int(change["object"]["metadata"]["resourceVersion"])
                 found.append((version, what, change["type"], change["object"]))
         return sorted(found, key=lambda change: change[0])
+
+    def _changes(self, path: str, since: str, spec: Object) -> Iterator[Object]:
+        """All until now: an object that is created now tells that the others have been told."""
+        last = {"metadata": {"generateName": "last-"}, "spec": spec}
+        status, created = self._plane.api("POST", path, last)
+        assert status == 201, created
+        name = created["metadata"]["name"]
+        with self._plane.connect() as client:
+            for line in client.lines(f"{path}?watch=1&resourceVersion={since}"):
+                change = json.loads(line)
+                assert change["type"] in ("ADDED", "MODIFIED", "DELETED"), change
+                if change["object"]["metadata"]["name"] == name:
+                    break
+                yield change
+        assert self._plane.api("DELETE", f"{path}/{name}?gracePeriodSeconds=0")[0] == 200
 
     def check(self) -> int:
         """How many pods were started; fails on what a kubelet or a driver would refuse."""

@@ -4,7 +4,7 @@ import http.client
 import json
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -68,6 +68,19 @@ class SyncClient:
         if status != 200:
             raise ControlPlaneError(f"GET {path} answered {status}: {text[:200]!r}")
         return text.decode()
+
+    def lines(self, path: str) -> Iterator[str]:
+        """Those of a watch, as they come, until nobody asks for the next one."""
+        with self._turn:
+            try:
+                self._connection.request("GET", path, headers=self._proof)
+                response = self._connection.getresponse()
+                if response.status != 200:
+                    raise ControlPlaneError(f"GET {path} answered {response.status}")
+                for line in response:
+                    yield line.decode()
+            finally:
+                self._connection.close()
 
     def close(self) -> None:
         with self._turn:
