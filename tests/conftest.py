@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
+from scripts.suite.parts import LONGEST, PLAIN_FOLDERS
 
 from embedded_plane import EmbeddedPlane
 from fairlead.sim.controlplane import ControlPlane
@@ -48,6 +49,8 @@ settings.load_profile("fairlead")
 BUILD = Path(__file__).parents[1] / "controlplane" / "build.py"
 #: Fixtures of tests that start our programs as a user does.
 PROGRAMS = {"up", "start", "builder", "embedded_plane"}
+#: Folders of whose tests none does.
+PLAIN = tuple(f"{folder}/" for folder in PLAIN_FOLDERS)
 #: Folders whose tests all need a server or a program, or come with one that does.
 LIVE = ("tests/e2e/", "tests/stories/")
 PLANES = {"planes", "control_plane", "new_control_plane", "embedded_plane"}
@@ -116,8 +119,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if _differs(item.path):
             item.add_marker(pytest.mark.differs)
+        _hold_plain(item)
+    items.sort(key=lambda item: _turn(item.nodeid.partition("::")[0]))
     if seed := os.environ.get("FAIRLEAD_SHUFFLE"):
         _shuffle(items, int(seed))
+
+
+def _hold_plain(item: pytest.Item) -> None:
+    marks = {mark.name for mark in item.iter_markers()}
+    if marks & {"server", "program"} and "slow" not in marks and item.nodeid.startswith(PLAIN):
+        raise pytest.UsageError(f"{item.nodeid} starts something: make test leaves it out there")
+
+
+def _turn(name: str) -> int:
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
 
 def _differs(path: Path) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from scripts.suite import parts
+from scripts.suite.parts import LONGEST
 from scripts.suite.phases import NOTHING, Result
 
 ROOT = Path(__file__).parents[1]
@@ -79,3 +80,7 @@ def test_every_part_is_the_first_of_the_others_once() -> None:
     others = len(parts.PARTS) - parts.ALWAYS_IN_CI
     first = {parts.turn(number)[parts.ALWAYS_IN_CI].name for number in range(others)}
     assert len(first) == others
+
+
+def test_the_files_that_begin_first_are_there() -> None:
+    assert [name for name in LONGEST if not (ROOT / name).exists()] == []

@@ -18,17 +18,39 @@ PLAIN = "not server and not program"
 #: The others. A folder of theirs is not even collected for plain tests.
 LIVE = "server or program"
 LIVE_FOLDERS = ("tests/e2e", "tests/stories", "tests/node", "tests/peers", "tests/hardware")
+#: Folders that make test does not collect a second time: no test of theirs needs either.
+PLAIN_FOLDERS = tuple(
+    f"tests/{name}"
+    for name in ("base", "cel", "claims", "cluster", "engine", "fuzz", "kube", "model",
+                 "placement", "plugins", "queue", "scenes")
+)  # fmt: skip
 
 #: A worker steals single plain tests; tests that share a server stay together, file by file.
 _PLAIN_OPTIONS = (
     f"-n{max(CORES, 2)}", "--dist=worksteal", *(f"--ignore={folder}" for folder in LIVE_FOLDERS)
 )  # fmt: skip
-_LIVE_OPTIONS = (f"-n{CORES + 1}", "--dist=loadfile")
+#: Files that take half a minute alone, most of it waiting, the longest first: they begin first, so
+#: that no worker has one of them left when the others have ended.
+LONGEST = tuple(
+    f"tests/{name}.py"
+    for name in (
+        "e2e/test_leadership", "e2e/test_webhook_certificates", "fidelity/test_fidelity",
+        "e2e/test_queue_watches", "e2e/test_faults", "e2e/test_releases", "stories/test_examples",
+        "telemetry/test_nvml_process", "stories/test_top", "stories/test_queue_scheduler",
+        "oracle/test_oracle_random", "e2e/test_queues_seen", "e2e/test_extender",
+        "stories/test_gang_dialects", "e2e/test_ledger_faults", "e2e/test_agent",
+        "stories/test_learned_run_times", "stories/test_kept_live",
+    )
+)  # fmt: skip
+
+#: They wait half of their time, so there are more workers than cores.
+_LIVE_OPTIONS = (f"-n{CORES + 2}", "--dist=loadfile", "--no-loadscope-reorder")
 #: Of tests that draw them, and of stories: `tests/examples.py`.
 _ALL_EXAMPLES = "--hypothesis-profile=full"
 
 FAST = (*_PLAIN_OPTIONS, "-m", f"{PLAIN} and not slow")
-SERVER = (*_LIVE_OPTIONS, "-m", f"({LIVE}) and not slow")
+SERVER = (*_LIVE_OPTIONS, "-m", f"({LIVE}) and not slow",
+          *(f"--ignore={folder}" for folder in PLAIN_FOLDERS))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
