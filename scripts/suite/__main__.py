@@ -27,6 +27,8 @@ CI_MINUTES = 70.0
 UNKNOWN_MINUTES = 60.0
 #: How long phases and parts took when they were last recorded: two cores, beside other work.
 TIMES = Path(__file__).with_name("minutes.json")
+#: Where pytest keeps the tests that failed, until they pass.
+FAILED = parts.ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
 #: How long they took in this checkout.
 TAKEN = parts.ROOT / "build" / "suite-minutes.json"
 
@@ -96,9 +98,10 @@ class Suite:
 def test(suite: Suite, arguments: Sequence[str]) -> None:
     """Plain tests run while Go compiles; the others follow when both have ended."""
     building = suite.build()
-    suite.wait(suite.pytest("plain", [*parts.FAST, *arguments]))
-    if suite.wait(building):
-        suite.wait(suite.pytest("server", [*parts.SERVER, *arguments]))
+    if (files := _asked_for(parts.LIVE_FOLDERS)) is not None:
+        suite.wait(suite.pytest("plain", [*parts.FAST, *files, *arguments]))
+    if suite.wait(building) and (files := _asked_for(parts.PLAIN_FOLDERS)) is not None:
+        suite.wait(suite.pytest("server", [*parts.SERVER, *files, *arguments]))
 
 
 def fast(suite: Suite, arguments: Sequence[str]) -> None:
@@ -121,7 +124,8 @@ def ci(suite: Suite, spent_s: float) -> None:
     recorded, slowness = _minutes(TIMES), _slowness()
     ran, left = [], []
     for part in parts.turn(_commits()):
-        takes = recorded.get(part.name, UNKNOWN_MINUTES) * slowness
+        build = recorded.get(f"build for {part.name}", 0.0)
+        takes = (build + recorded.get(part.name, UNKNOWN_MINUTES)) * slowness
         if (time.monotonic() - began) / 60 + takes > CI_MINUTES:
             left.append(f"{part.name} ({takes:.0f} min)")
             continue
@@ -149,6 +153,17 @@ def _run(suite: Suite, part: parts.Part, arguments: Sequence[str]) -> None:
     ):
         return
     suite.wait(suite.pytest(part.name, [*part.arguments, *arguments], part.env))
+
+
+def _asked_for(left_out: Sequence[str]) -> list[str] | None:
+    """What to tell pytest for LAST_FAILED; None if nothing failed outside of these folders."""
+    if not os.environ.get("LAST_FAILED"):
+        return []
+    failed = json.loads(FAILED.read_text()) if FAILED.exists() else {}
+    folders = tuple(f"{folder}/" for folder in left_out)
+    names = {test.partition("::")[0] for test in failed if not test.startswith(folders)}
+    files = sorted(name for name in names if (parts.ROOT / name).exists())
+    return ["--last-failed", *files] if files else None
 
 
 def _not_collected() -> list[str]:
@@ -189,8 +204,6 @@ def main(arguments: Sequence[str]) -> int:
     os.chdir(parts.ROOT)
     suite = Suite()
     command, rest = arguments[0], list(arguments[1:])
-    if os.environ.get("LAST_FAILED"):
-        rest.append("--last-failed")
     # In the background of a shell, Ctrl-C is ignored unless somebody asks for it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
