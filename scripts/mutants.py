@@ -20,7 +20,9 @@ from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from scripts.suite.parts import LIVE, LIVE_OPTIONS, PLAIN, PLAIN_OPTIONS  # noqa: E402
 
 from mutants import covering, drawing, mutant  # noqa: E402
 from mutants.copies import Copy  # noqa: E402
@@ -29,10 +31,7 @@ from mutants.trying import Trial  # noqa: E402
 
 WORK = ROOT / "build" / "mutants"
 TESTS = ROOT / "tests" / "mutants"
-SUITES = {
-    "plain": ["-m", "not server and not program", "-n", "2", "--dist", "worksteal"],
-    "server": ["-m", "server or program", "-n", "2", "--dist", "loadfile"],
-}
+SUITES = {"plain": (PLAIN, *PLAIN_OPTIONS), "server": (LIVE, *LIVE_OPTIONS)}
 
 
 def main() -> int:
@@ -52,6 +51,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--area", choices=list(drawing.AREAS), help="only this one")
     parser.add_argument("--only", default="", help="numbers of mutants")
     parser.add_argument("--group", type=int, default=25, help="mutants together, at the end")
+    parser.add_argument("--marks", help="record only tests with these: 'server and not slow'")
     parser.add_argument("--again", action="store_true", help="forget what was recorded")
     return parser.parse_args()
 
@@ -84,7 +84,8 @@ def _cover(copy: Copy, options: argparse.Namespace) -> covering.Cover:
     file = WORK / f"{options.what}.jsonl"
     if options.again or not file.exists():
         print("recording which tests come to which mutants, in one run of them", flush=True)
-        ended = covering.record(copy, file, SUITES[options.what])
+        marks, *how = SUITES[options.what]
+        ended = covering.record(copy, file, ["-m", options.marks or marks, *how])
         print(*ended.output.splitlines()[-1:], flush=True)
     cover = covering.Cover(file)
     print(f"{len(cover.cases)} tests; {len(cover.others)} that fail or skip are left out")

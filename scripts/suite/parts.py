@@ -26,7 +26,7 @@ PLAIN_FOLDERS = tuple(
 )  # fmt: skip
 
 #: A worker steals single plain tests; tests that share a server stay together, file by file.
-_PLAIN_OPTIONS = (
+PLAIN_OPTIONS = (
     f"-n{max(CORES, 2)}", "--dist=worksteal", *(f"--ignore={folder}" for folder in LIVE_FOLDERS)
 )  # fmt: skip
 #: Files that take half a minute alone, most of it waiting, the longest first: they begin first, so
@@ -44,12 +44,12 @@ LONGEST = tuple(
 )  # fmt: skip
 
 #: They wait half of their time, so there are more workers than cores.
-_LIVE_OPTIONS = (f"-n{CORES + 2}", "--dist=loadfile", "--no-loadscope-reorder")
+LIVE_OPTIONS = (f"-n{CORES + 2}", "--dist=loadfile", "--no-loadscope-reorder")
 #: Of tests that draw them, and of stories: `tests/examples.py`.
 _ALL_EXAMPLES = "--hypothesis-profile=full"
 
-FAST = (*_PLAIN_OPTIONS, "-m", f"{PLAIN} and not slow")
-SERVER = (*_LIVE_OPTIONS, "-m", f"({LIVE}) and not slow",
+FAST = (*PLAIN_OPTIONS, "-m", f"{PLAIN} and not slow")
+SERVER = (*LIVE_OPTIONS, "-m", f"({LIVE}) and not slow",
           *(f"--ignore={folder}" for folder in PLAIN_FOLDERS))  # fmt: skip
 
 
@@ -62,7 +62,7 @@ class Part:
     marks: str = LIVE
     needs: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    options: tuple[str, ...] = _LIVE_OPTIONS
+    options: tuple[str, ...] = LIVE_OPTIONS
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ PARTS = (
     Part("programs", ("tests/apps/*", "tests/sim/*", "tests/test_*")),
     Part("others", ("tests/*",), needs=("kwok",)),
     # Every plain test, the slow ones too, with the full number of drawn examples.
-    Part("drawn", (), marks=PLAIN, options=_PLAIN_OPTIONS),
+    Part("drawn", (), marks=PLAIN, options=PLAIN_OPTIONS),
     # What can differ there: docs/versions.md.
     Part("kubernetes-1.37", (), marks="server and differs",
          env={"FAIRLEAD_KUBERNETES": _NEWER}),
