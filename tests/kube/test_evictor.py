@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from fairlead.engine.events import EvictionEnded
 from fairlead.engine.instructions import Evict
+from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.writes.evictor import Evictor
 from fairlead.model.pods import Pod
@@ -107,6 +109,16 @@ async def test_a_defect_ends_its_eviction_and_no_other() -> None:
     assert problems[1] == ""
 
 
+async def test_only_an_eviction_that_failed_is_logged_as_failed() -> None:
+    async def denies_one(request: Request) -> Reply:
+        return status(403, "no") if "bad" in request.path else await fine(request)
+
+    with capture_logs() as logs:
+        await ends_of(Scripted(denies_one), an_eviction("good", 1), an_eviction("bad", 1))
+    failed = [line["pod"] for line in logs if line["event"] == "eviction failed"]
+    assert failed == ["ns/bad"]
+
+
 async def test_the_last_victim_stays_when_another_cannot_go() -> None:
     async def denies_one(request: Request) -> Reply:
         return status(403, "no") if "p-0" in request.path else await fine(request)
@@ -194,3 +206,12 @@ async def test_pods_of_a_job_move_only_if_it_creates_them_again(job: object, mov
     [problem] = await ends_of(transport, Evict(a_pod("p"), "n1", {"n1": pods}, moves=True))
     assert bool(problem) is not moves
     assert bool([each for each in transport.requests if each.method == "POST"]) is moves
+
+
+@pytest.mark.parametrize("trouble", [Unreachable("no route"), ReplyLost("cut")])
+async def test_a_pod_of_a_job_that_cannot_be_asked_for_is_not_moved(trouble: Exception) -> None:
+    transport = Scripted(lambda request: trouble if request.method == "GET" else status(201))
+    pods = (replace(a_pod("p-0"), controller="Job/train"),)
+    [problem] = await ends_of(transport, Evict(a_pod("p"), "n1", {"n1": pods}, moves=True))
+    assert problem == f"Job ns/train cannot be read: {trouble}"
+    assert [request.method for request in transport.requests] == ["GET"]

@@ -188,6 +188,20 @@ async def test_stop_delivers_what_it_can_and_counts_the_rest() -> None:
     assert tally.dropped == 4
 
 
+async def test_what_is_to_be_tried_again_later_is_dropped_once_at_the_end() -> None:
+    async def deliver(_: str, tries: int) -> float:
+        return 60.0
+
+    tally = WriteCounts()
+    outbox = Outbox(deliver, tally, limit=9, workers=1)
+    running = asyncio.create_task(outbox.run())
+    outbox.put("key", "item")
+    for _ in range(2):
+        await outbox.stop(grace_s=0.01)
+        assert (len(outbox), outbox.holds("key"), tally.dropped) == (0, False, 1)
+    await running
+
+
 async def test_stop_after_a_cancelled_run_does_not_wait() -> None:
     post, tally = Post(), WriteCounts()
     outbox: Outbox[Any] = Outbox(post, tally, limit=9, workers=1)

@@ -1,5 +1,6 @@
 """Reservation pods: what the API server says of one that no event has shown."""
 
+import asyncio
 import json
 
 import pytest
@@ -10,7 +11,7 @@ from fairlead.kube.reservations import ReservationPlan
 from fairlead.kube.writes.preparer import StepFailed
 from fairlead.kube.writes.reserver import Reserver
 from fairlead.plugins.reservation_step import ReservationStep
-from scripted import OK, Request, Scripted, a_pod
+from scripted import OK, Request, Scripted, a_pod, status
 
 REJECTED = {
     "metadata": {"name": "r", "uid": "u"},
@@ -38,3 +39,16 @@ async def test_a_pod_that_fails_before_its_first_event_is_read_and_deleted() -> 
         await reserver.carry_out(a_pod(), "n1", ReservationStep("n1", (0,)))
     assert [request.method for request in server.requests] == ["POST", "GET", "DELETE"]
     assert [node for node, _ in failures] == ["n1"]
+
+
+async def test_a_pod_is_deleted_once_however_often_that_is_asked_for_meanwhile() -> None:
+    server = Scripted(lambda _: status(200))
+    plan = ReservationPlan("fairlead-system", "fairlead:test")
+    reserver = Reserver(server, plan, Cluster, lambda node, why: None)
+    for _ in range(2):
+        reserver.delete(a_pod("r"))
+        await asyncio.sleep(0)
+    await reserver.stop()
+    (request,) = server.requests
+    assert (request.method, request.path.split("/")[-1]) == ("DELETE", "r")
+    assert request.body["preconditions"] == {"uid": "uid-r"}, "and no namesake"

@@ -264,6 +264,18 @@ async def test_each_lost_reply_is_waited_for_twice_as_long() -> None:
     assert waited == [min(4.5 * 2**n, 5.05) for n in range(QUICK.tries)]
 
 
+async def test_between_two_tries_is_the_pause_that_was_asked_for() -> None:
+    sent_s: list[float] = []
+
+    def answer(_: Request) -> Reply:
+        sent_s.append(asyncio.get_running_loop().time())
+        return status(503) if len(sent_s) == 1 else OK
+
+    patient = replace(QUICK, first_pause_s=0.02, longest_pause_s=1.0)
+    await outcome_of(Scripted(answer), Bind(a_pod(), "n1"), patience=patient)
+    assert sent_s[1] - sent_s[0] > 0.019
+
+
 async def test_credentials_that_expire_say_nothing_about_the_pod() -> None:
     outcome = await outcome_of(Scripted(lambda _: status(401, "who?")), Bind(a_pod(), "n1"))
     assert outcome == BindFailed("uid-p", BindProblem.UNAVAILABLE, "who?")
