@@ -145,6 +145,17 @@ async def test_it_waits_until_a_silent_leader_has_run_out() -> None:
     assert server.lease["metadata"]["labels"] == {"x": "y"}, "what others wrote there stays"
 
 
+async def test_a_lease_that_its_leader_gives_back_is_taken_at_the_next_look() -> None:
+    server = Server()
+    server.write(holderIdentity="b", leaseDurationSeconds=15)
+    server.agenda = [(1003.0, lambda: server.write(holderIdentity=""))]
+    elector = server.elector()
+    running = asyncio.create_task(elector.run())
+    await asyncio.wait_for(elector.elected.wait(), 60)
+    running.cancel()
+    assert server.taken_at_s[0] <= 1003 + TERMS.retry_s, "and not when it would have run out"
+
+
 async def test_a_candidate_that_is_not_fit_does_not_even_ask() -> None:
     server = Server()
     server.fit = False
@@ -232,6 +243,15 @@ async def test_release_gives_way_only_to_what_is_ours() -> None:
     assert server.lease["spec"]["holderIdentity"] == "b"
 
 
+async def test_who_has_given_the_lease_back_leads_no_more() -> None:
+    server = Server()
+    elector = await elected(server)
+    assert elector.leads()
+    await elector.release()
+    assert not elector.leads()
+    assert elector.holder == ""
+
+
 async def test_the_time_of_a_slow_renewal_counts_from_its_beginning() -> None:
     server = Server()
     elector = server.elector()
@@ -315,6 +335,17 @@ async def test_a_kind_that_is_not_served_is_asked_for_ever_less_often() -> None:
     await runs(server.elector())
     asked = [each for each in server.transport.requests if "schedulerepochs" in each.path]
     assert 5 < len(asked) < 25
+
+
+async def test_the_turns_between_two_questions_double_up_to_fifteen() -> None:
+    server, asked_in = Server(), list[int]()
+    server.serves_epochs = False
+    epochs = EpochClient(server.transport, TERMS, lambda: True)
+    for turn in range(60):
+        before = len(server.transport.requests)
+        await epochs.keep("0/a")
+        asked_in += [turn] * (len(server.transport.requests) - before)
+    assert asked_in == [0, 2, 5, 10, 19, 35, 51]
 
 
 async def test_a_deleted_or_changed_epoch_is_written_again() -> None:

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted
 from fairlead.kube.mirror.reflector import Reflector
+from fairlead.kube.mirror.wire import StatusError
 from played_server import (
     OPEN,
     SYNCED,
@@ -216,3 +217,10 @@ async def test_a_large_sync_lets_others_have_their_turn() -> None:
         run.cancel()
         await asyncio.wait([run, heart])
     assert len(told_at) == 8
+
+
+async def test_whoever_catches_up_hears_that_there_is_no_list() -> None:
+    async with playing(OPEN, a_page("9"), Answer(403)) as world:
+        await world.until(told=2)
+        with pytest.raises(StatusError):
+            await world.reflector.catch_up()
