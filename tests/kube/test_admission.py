@@ -364,6 +364,11 @@ MANY_VALUES = {"key": "a", "operator": "In", "values": ["a"] * 100_002}
 MANY_TERMS = {"nodeSelectorTerms": [{"matchExpressions": [MANY_VALUES]}]}
 
 
+def test_annotations_of_just_the_length_that_is_stored_are_read() -> None:
+    pod = hostile(metadata={"annotations": {"a": "x" * 2**17, "b": "y" * 2**17}})
+    assert answered(HANDLER.mutate(review(pod)).body)["allowed"] is True
+
+
 @pytest.mark.parametrize(
     ("pod", "sentence"),
     [
