@@ -319,6 +319,13 @@ def test_a_claim_that_cannot_be_honoured_says_why(
     assert [device.key for device in found.allocation.devices] == [HELD]
 
 
+def test_a_status_that_cannot_be_read_and_has_no_allocation_holds_nothing() -> None:
+    found = decode_claim(changed(CLAIM, {"reservedFor": 1}, "status"))
+
+    assert "the status of the claim cannot be read" in found.problem
+    assert found.allocation is None
+
+
 DOMAIN = {
     "metadata": {**META, "namespace": "n"},
     "spec": {"numNodes": 2, "channel": {"resourceClaimTemplate": {"name": "t"},

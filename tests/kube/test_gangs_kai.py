@@ -120,6 +120,10 @@ def test_how_long_a_gang_may_be_below_its_minimum(text: str, after_s: float | No
         ({"subGroups": [{"name": "a", "parent": "a"}]}, "parents of each other"),
         ({"subGroups": [{"name": ""}]}, "spec.subGroups.name is empty"),
         ({"subGroups": [{"name": "a"}] * 2}, "two of its groups are named 'a'"),
+        (
+            {"subGroups": [{"name": "a"}, {"name": "b"}, {"name": "b", "parent": "a"}]},
+            "two of its groups are named 'b'",
+        ),
         ({"subGroups": [{"name": str(n)} for n in range(2000)]}, "the limit is 1024"),
         (
             {"subGroups": [{"name": str(n), "parent": str(n - 1) if n else None}
@@ -157,6 +161,21 @@ def test_a_new_message_keeps_the_time_of_the_condition() -> None:
     later = written(status(GangState.UNSCHEDULABLE, message="b"), found, LATER) or {}
     condition = later["schedulingConditions"][0]
     assert (condition["message"], condition["lastTransitionTime"]) == ("b", NOW)
+
+
+@pytest.mark.parametrize(
+    ("before", "number"),
+    [
+        ({"status": "True", "transitionID": "7"}, "7"),
+        ({"status": "False", "transitionID": "7"}, "1"),
+        ({"status": "True"}, "1"),
+    ],
+)
+def test_a_condition_keeps_its_number_while_it_is_true(before: Json, number: str) -> None:
+    standing = {"schedulingConditions": [{"type": "UnschedulableOnNodePool", **before}]}
+    found = written(status(GangState.UNSCHEDULABLE, message="a"), standing) or {}
+    (condition,) = found["schedulingConditions"]
+    assert condition["transitionID"] == number
 
 
 def test_nothing_is_written_while_pods_have_nodes_or_gather() -> None:
