@@ -345,6 +345,18 @@ def test_a_step_back_gives_back_counters() -> None:
     assert _names(allocator.allocate("n", {}, [_claim(1, 1)])) == ["gpu", "gpu"]
 
 
+def test_a_device_that_does_not_match_the_others_gives_back_its_counters() -> None:
+    one, both = (CounterSet("s", (("slots", slots),)) for slots in (1, 2))
+    devices = [
+        _device(name, root, consumes=(one,)) for name, root in zip("abc", "xyx", strict=True)
+    ]
+    _, _, allocator = _world(
+        _slice("n", *devices, slice_count=2),
+        _slice("n", name="n-1", slice_count=2, counter_sets=(both,)),
+    )
+    assert _names(allocator.allocate("n", {}, [_claim(2, match=True)])) == ["a", "c"]
+
+
 def test_a_selector_may_cost_much_on_few_kinds_of_devices_only() -> None:
     """Otherwise one claim could hold up the scheduler for minutes."""
     devices = [_device(f"d{index:03}") for index in range(120)]

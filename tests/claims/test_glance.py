@@ -103,6 +103,29 @@ def test_a_device_is_promised_at_a_glance_if_its_counters_are_enough(slots: int,
     assert allocator.glance(["n1"], [a_claim()]).tolist() == [said]
 
 
+def test_a_device_whose_pool_has_no_counters_any_more_is_promised_at_a_glance() -> None:
+    inventory = DeviceInventory()
+    devices, counters = _with_counters(1)
+    for part in (devices, counters):
+        inventory.put(part)
+    allocator = Allocator(inventory, {"gpu": GPU_CLASS}, DeviceUsage())
+    assert allocator.glance(["n1"], [a_claim()]).tolist() == [ASK]
+    inventory.remove(counters.name)
+    inventory.put(a_slice("n1", a_gpu_device("gpu-0", "GPU-0"), slice_count=1))
+    assert allocator.glance(["n1"], [a_claim()]).tolist() == [YES]
+
+
+def test_a_node_without_slices_has_no_devices_where_another_has_some() -> None:
+    inventory = DeviceInventory()
+    inventory.put(a_slice("n1", "gpu-0", "gpu-1"))
+    allocator = Allocator(inventory, {"gpu": GPU_CLASS}, DeviceUsage())
+    counts = allocator.counts(["n2", "n1"], [a_claim(count=2)])
+    assert counts is not None
+    assert [(each.asked, each.free.tolist(), each.every.tolist()) for each in counts] == [
+        (2, [0, 2], [0, 2])
+    ]
+
+
 TYPED = DeviceClass("gpu", (f"device.attributes['{DRIVER}'].type == 'gpu'",))
 
 

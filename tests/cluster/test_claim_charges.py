@@ -11,6 +11,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.model.claim_uses import ClaimUse
 from fairlead.model.claims import ClaimObject, ClaimUser, DeviceNeed, DeviceRequest
 from fairlead.model.devices import DeviceClass
+from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS
 from fairlead.queue.quotas.asks import asked_together
@@ -154,3 +155,13 @@ def test_a_slice_counts_for_its_part() -> None:
     cluster.confirm(replace(pod, node="n1"))
 
     assert used(cluster) == 125
+
+
+def test_a_node_that_offers_gpus_later_has_none_of_those_that_claims_hold() -> None:
+    cluster = a_cluster(a_claim("a", allocation=an_allocation("n1", "gpu-0")))
+    assert cluster.nodes.free(GPU).tolist() == [0], "no device plugin offers it"
+
+    cluster.put_node(a_node("n1", gpus=2))
+    assert cluster.nodes.free(GPU).tolist() == [1]
+    cluster.put_node(a_node("n1", gpus=0))
+    assert cluster.nodes.free(GPU).tolist() == [0]

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.cluster.pod_index import PodIndex, PodQuery
+from fairlead.cluster.work import Work
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement
 
@@ -161,3 +162,15 @@ def test_a_term_on_few_nodes_takes_little_room_and_one_on_many_is_counted_as_wel
         index.take(str(row))
     assert not index.existing_anti_affinity("a", {"app": "7"})
     assert not index._with_anti_affinity
+
+
+def test_a_count_that_is_new_costs_a_look_at_each_pod_for_each_term() -> None:
+    work, terms = Work(), (_apart_from("7"), _apart_from("8"))
+    index = PodIndex(ROWS, work=work)
+    for uid in "123":
+        index.put(0, Pod("a", "p", uid))
+    index.count(PodQuery(terms))
+    assert (work.asks, work.rows, work.pods) == (2, 6, 3)
+
+    index.count(PodQuery(terms))
+    assert (work.asks, work.rows, work.pods) == (2, 6, 3), "it follows the pods"
