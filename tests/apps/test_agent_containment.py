@@ -10,7 +10,9 @@ from fairlead.apps.agent.agent import Agent, AgentSettings
 from fairlead.apps.agent.unassigned_processes import ProcessMonitor
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Deleted
-from fairlead.telemetry.nvml.process import Nvml
+from fairlead.telemetry.agent import AgentReport
+from fairlead.telemetry.nvml.facts import GpuFacts
+from fairlead.telemetry.nvml.process import Nvml, NvmlUnavailable
 
 #: Nothing here connects, or asks a driver.
 _NOTHING: Any = None
@@ -42,6 +44,22 @@ async def test_a_look_that_breaks_makes_no_gpu_sick(agent, monkeypatch) -> None:
         await agent.look()
     assert agent.internal.counts == {"observing": 5}
     assert "tries" not in agent.unready_because()
+
+
+async def test_no_gpu_is_usable_once_the_driver_has_not_answered_three_times(
+    agent, monkeypatch
+) -> None:
+    def unavailable(*_: object) -> None:
+        raise NvmlUnavailable("the driver is away")
+
+    monkeypatch.setattr(agent, "_look", unavailable)
+    agent.metrics.report = AgentReport(0.0, (GpuFacts(0, "GPU-0"), GpuFacts(1, "GPU-1")))
+    found = []
+    for _ in range(3):
+        await agent.look()
+        found.append(agent.metrics.report.sick)
+    assert found == [frozenset(), frozenset(), frozenset({"GPU-0", "GPU-1"})]
+    assert agent.unready_because().endswith("(3 tries): the driver is away")
 
 
 async def test_a_part_that_breaks_is_started_again(agent, monkeypatch) -> None:

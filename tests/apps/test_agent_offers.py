@@ -61,3 +61,10 @@ def test_whole_gpus_are_not_offered_beside_a_device_plugin() -> None:
         agent.run(agent.AgentOptions("n", gpu_resources="all", device_plugin=True))
     with pytest.raises(ConfigError, match="choose none, parts, all, withdraw"):
         agent.run(agent.AgentOptions("n", gpu_resources="some"))
+
+
+def test_an_option_that_is_too_long_to_be_told_is_cut() -> None:
+    from fairlead.apps import agent
+
+    with pytest.raises(ConfigError, match=f"--gpu-resources is '{'x' * 80}'; choose none"):
+        agent.run(agent.AgentOptions("n", gpu_resources="x" * 81))

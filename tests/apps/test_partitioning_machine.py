@@ -284,6 +284,19 @@ def test_killed_at_a_step_it_goes_on_from_there(step: str, nth: int, after: bool
     assert not scene.blocked
 
 
+def test_mig_is_disabled_again_on_a_gpu_that_is_no_longer_of_the_agent() -> None:
+    scene = Partitions()
+    scene.settles()
+    assert [gpu.mig for gpu in scene.machine.gpus] == [True, True]
+
+    first, second = (gpu.uuid for gpu in scene.machine.gpus)
+    direct = Direct(NvmlHandler(scene.nvml))
+    successor = Partitioner(direct, Owned(uuids=frozenset({second})), scene.paper)
+    finish(successor.settle([first, second], {}))
+    assert [gpu.mig for gpu in scene.machine.gpus] == [False, True]
+    assert scene.paper.state.keys() == {second}
+
+
 TestPartitions = Partitions.TestCase
 TestPartitions.settings = examples(
     60, steps=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]

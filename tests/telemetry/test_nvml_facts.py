@@ -93,6 +93,14 @@ def test_a_link_that_is_down_is_not_counted() -> None:
     assert word == "NV17"
 
 
+def test_one_gpu_at_a_switch_makes_it_the_fabric_of_the_machine() -> None:
+    machine = machine_of(2, wiring="switch")
+    machine.gpus[1].links = []
+    nvml = library(machine)
+
+    assert links.fabric([gpus.describe(nvml, index) for index in range(2)]) == "nvswitch"
+
+
 def test_gpus_joined_pair_by_pair_say_how_often() -> None:
     machine = machine_of(3)
     one, two, _ = machine.gpus
@@ -192,6 +200,20 @@ def test_bytes_over_nvlink_are_told_by_direction() -> None:
     sample = Sampler(library(machine)).sample(machine.gpus[0].uuid)
 
     assert sample.nvlink_bytes == {"tx": 3 << 10, "rx": 5 << 10}
+
+
+def test_a_driver_without_values_of_fields_tells_all_else() -> None:
+    machine = machine_of(2, wiring="switch")
+
+    class Older(FakeNvml):
+        nvmlDeviceGetFieldValues = None  # noqa: N815 - a function of NVML
+
+    older = Older(machine)
+    older.nvmlInit()
+    sample = Sampler(older).sample(machine.gpus[0].uuid)
+
+    assert sample.nvlink_bytes == {}
+    assert sample.memory_total_bytes
 
 
 async def test_what_is_listed_is_read_back_as_it_was() -> None:

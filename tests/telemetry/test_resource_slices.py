@@ -2,14 +2,16 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
 from fairlead.apps.agent.resource_slices.device_pool import pcie_root, pool_parts
 from fairlead.apps.agent.resource_slices.device_reader import DeviceReader
+from fairlead.apps.agent.resource_slices.node_devices import NodeDevices
 from fairlead.apps.agent.resource_slices.slice_plan import FoundSlice, found_slice, slice_steps
+from fairlead.apps.agent.resource_slices.slice_publisher import SlicePublisher
 from fairlead.sim.nvml import FakeMachine, machine_of
 from fairlead.telemetry.nvml.survey import GONE, GpuSurvey
 from nvml_in_process import a_surveyor
@@ -88,6 +90,18 @@ def test_a_gpu_in_the_place_of_a_lost_one_has_its_name() -> None:
     )  # fmt: skip
 
     assert [device["attributes"]["uuid"]["string"] for device in part["devices"]] == ["GPU-new"]
+
+
+async def test_gpus_are_read_unless_their_slices_are_withdrawn() -> None:
+    surveyor, nvml, _ = a_surveyor(machine_of(2))
+    survey = await surveyor.survey()
+    first, second, without = DeviceReader(nvml), DeviceReader(nvml), cast(SlicePublisher, None)
+
+    await NodeDevices("whole", first, without).read(survey)
+    await NodeDevices("withdraw", second, without).read(survey)
+
+    assert first.known.keys() == {gpu.uuid for gpu in survey.gpus}
+    assert not second.known
 
 
 def test_the_root_complex_is_that_of_the_path(tmp_path: Path) -> None:
