@@ -4,7 +4,7 @@ import pytest
 
 from fairlead.apps.config import config, plugin_files
 from fairlead.apps.config.profiles import built_in
-from fairlead.apps.config.run_plan import RunOptions, plan
+from fairlead.apps.config.run_plan import DEFAULT_ADDRESS, RunOptions, plan
 from fairlead.apps.config.telemetry_config import endpoint_plan
 from fairlead.kube.queues.api import QueueMeta, QueueWire
 from fairlead.kube.queues.yunikorn import YunikornQueues
@@ -277,6 +277,22 @@ class TestWhatIsServed:
         assert found["volcano"].filters == found["gpu-scheduler"].filters
         alone = plan(RunOptions(config=file, scheduler_name="gpu-scheduler")).profiles
         assert list(alone) == ["gpu-scheduler"]
+
+    def test_the_address_is_that_of_the_option_then_that_of_the_file(self, tmp_path: Path) -> None:
+        file = tmp_path / "c.yaml"
+        file.write_text("address: 10.0.0.7")
+        assert plan(RunOptions(config=file)).address == "10.0.0.7"
+        assert plan(RunOptions(config=file, address="10.0.0.8")).address == "10.0.0.8"
+        file.write_text("")
+        assert plan(RunOptions(config=file)).address == DEFAULT_ADDRESS
+
+    def test_an_unknown_run_time_is_a_second_at_least(self, tmp_path: Path) -> None:
+        file = tmp_path / "c.yaml"
+        file.write_text("backfill: {unknownRunTime: 500ms}")
+        with pytest.raises(ConfigError, match="unknownRunTime: it must be at least 1s"):
+            plan(RunOptions(config=file))
+        file.write_text("backfill: {unknownRunTime: 1s}")
+        assert plan(RunOptions(config=file)).backfill.unknown_s == 1.0
 
     def test_levels_of_the_topology_have_an_order_and_names(self, tmp_path: Path) -> None:
         file = tmp_path / "c.yaml"

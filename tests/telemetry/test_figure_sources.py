@@ -19,6 +19,7 @@ from fairlead.engine.events import Event, FiguresSeen
 from fairlead.model.errors import ConfigError
 from fairlead.model.node_figures import NAME, Figure, FigureRule
 from fairlead.model.nodes import Node
+from fairlead.telemetry.figures import checking
 from fairlead.telemetry.figures.checking import FigureCheck
 from fairlead.telemetry.figures.figure_sources import FigurePlan
 
@@ -123,6 +124,17 @@ async def test_a_corrected_price_of_a_sheet_that_does_not_age_is_used_after_a_wh
     assert (await check.used([(rule, "3.9")], 60.0))[1] == {"jump": 1}
     (used,), rejected = await check.used([(rule, "3.9")], 660.0)
     assert (used.figure, not rejected) == (3.9, True)
+
+
+async def test_as_many_prices_as_may_be_remembered_are_compared_with_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checking, "_MOST_KEPT", 2)
+    first, second = (FigureRule(((NAME, name),), 0.0) for name in "ab")
+    check = FigureCheck(math.inf)
+    await check.used([(first, "1.5"), (second, "1.5")], 0.0)
+    await check.used([(first, "1.5")], 10.0)
+    assert (await check.used([(second, "9000")], 20.0))[1] == {"jump": 1}
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,15 @@ def test_which_node_a_series_belongs_to(said: str, asked: str | None, believed: 
         assert counts.rejected == {"another node" if asked else "unknown node": 1}
 
 
+def test_series_of_another_node_do_not_hide_those_after_them() -> None:
+    counts = ReadCounts()
+    line = 'DCGM_FI_DEV_GPU_UTIL{{gpu="0",UUID="{}",Hostname="{}"}} 50\n'
+    text = line.format("GPU-0", "gpu-b") + line.format("GPU-1", "gpu-a")
+    (found,) = gathered(DCGM, text.encode(), counts)
+    assert (found.node, list(found.gpus)) == ("gpu-a", ["GPU-1"])
+    assert counts.rejected == {"another node": 1}
+
+
 def test_a_node_has_no_more_gpus_than_a_machine_can_have() -> None:
     counts = ReadCounts()
     lines = (f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",UUID="GPU-{n}"}} 50\n' for n in range(1000))
