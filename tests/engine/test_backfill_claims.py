@@ -8,8 +8,9 @@ from test_extended_resources import MAPPED, gpu_pod
 from claim_objects import GPU_CLASS, a_claim, a_device, a_gpu_device, a_slice, an_allocation
 from fairlead.apps.live.start_forecasts import start_answer
 from fairlead.claims import turn_limit
+from fairlead.engine.attempts import Outcome
 from fairlead.engine.reasons import WAITING_FOR_PLANNED_START
-from fairlead.model.backfill import FILLER, BackfillMode
+from fairlead.model.backfill import FILLER, BackfillMode, BackfillTerms
 from fairlead.model.claims import DeviceNeed, DeviceRequest
 from fairlead.model.devices import DeviceNodes
 from fairlead.model.pods import Pod
@@ -20,9 +21,9 @@ from timed_world import EXACT, a_job, bounded
 CONSERVATIVE = replace(EXACT, mode=BackfillMode.CONSERVATIVE)
 
 
-def with_head() -> ClaimWorld:
+def with_head(terms: BackfillTerms = EXACT) -> ClaimWorld:
     """Six of eight devices are in use until 10, and the head waits for all eight."""
-    world = ClaimWorld(*nodes_with(8))
+    world = ClaimWorld(*nodes_with(8), terms=terms)
     world.submit(*a_claiming_job("r1", 6, 10))
     world.submit(*a_claiming_job("head", 1, 5, count=8))
     return world
@@ -111,6 +112,19 @@ def test_a_pod_that_joins_a_claim_must_not_delay_a_planned_start_either() -> Non
     assert world.runs("early")
     world.run_until(20)
     assert world.start_of("head") == 10
+
+
+def test_a_claim_that_the_planned_unit_joins_is_not_free_for_its_other_claim() -> None:
+    """Of three devices it joins two, and the third one is free when the first unit ends."""
+    world = ClaimWorld(*nodes_with(3))
+    world.submit(*a_sharing_job("r", 1, 30, "first-1", "common-2"))
+    world.submit(*a_sharing_job("head", 1, 10, "own-1", "common-2"))
+    assert world.planned_s("head", 1) == 30
+    world.run_until(11)
+    world.submit(*a_sharing_job("late", 1, 20, "first-1"))
+    assert not world.runs("late"), "it would keep the third device until 31"
+    world.run_until(100)
+    assert world.start_of("head") == 30
 
 
 def test_a_claim_without_a_reservation_stays_allocated() -> None:
@@ -242,6 +256,29 @@ def test_a_search_for_devices_that_is_given_up_is_told(monkeypatch: pytest.Monke
     assert "takes too long" in told["start"]["message"]
     world.submit(*a_claiming_job("long", 1, 11))
     assert world.runs("long")
+
+
+def test_a_unit_waits_if_it_takes_too_long_to_find_out_what_it_delays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = with_head(replace(EXACT, other_places=False))
+    monkeypatch.setattr(turn_limit, "_STEPS", 3)
+    world.submit(*a_claiming_job("long", 1, 11))
+    assert not world.runs("long")
+    assert "not all places were looked at" in world.failures["long"].message
+
+
+def test_no_other_unit_is_tried_while_devices_of_a_planned_claim_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Looking at them has taken the whole turn."""
+    world = with_head()
+    monkeypatch.setattr(turn_limit, "_STEPS", 1)
+    world.show(a_slice("n0", *(f"gpu-{at}" for at in range(8)), generation=2))
+    world.create(*a_job("other", 1, 5))
+    attempt = world.engine.decide(now=world.now)
+    assert attempt is not None
+    assert (attempt.unit.key, attempt.outcome) == ("head", Outcome.UNFINISHED)
 
 
 def test_a_gang_of_too_many_claims_has_no_plan_and_is_told() -> None:

@@ -1,11 +1,14 @@
 """What planned starts cost, however many units, run times and classes users create."""
 
+from dataclasses import replace
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 from builders import a_node, a_pod
-from fairlead.engine.backfill import attempts, made_plans, planner
+from fairlead.engine.backfill import attempts, heads, made_plans, planner
+from fairlead.engine.backfill.ending_pods import lumped
 from fairlead.engine.backfill.futures import Futures, Plan
 from fairlead.engine.backfill.plan_book import PlanBook
 from fairlead.engine.events import NodeSeen
@@ -74,6 +77,27 @@ def test_many_classes_cost_a_decision_no_more_with_short_first(
         world.submit(*a_job(f"s{at}", 1, 90_000, gpus=1))
         assert looks.call_count - before <= 600
         world.now += 0.01
+
+
+def test_the_first_of_many_classes_is_planned_for_whenever_it_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(heads, "_MOST_CLASSES", 2)
+    terms = BackfillTerms(BackfillMode.SHORT_FIRST, resolution_s=0.0)
+    world = TimedWorld(a_node("n0", gpus=4), terms=terms)
+    world.submit(*a_job("r", 1, 50_000, gpus=3))
+    for at in range(6):
+        world.submit(*a_job(f"p{at}", 1, 1000 + at, gpus=4, cpu=at + 1))
+    for at_s in range(10_000, 50_000, 10_000):
+        world.run_until(at_s)
+    assert world.planned_s("p0", 1) == 50_000
+
+
+def test_a_start_is_looked_for_up_to_the_end_of_the_window() -> None:
+    ends, terms = np.array([110.0, 105.0, 111.0, 105.0]), BackfillTerms(window_s=10.0)
+    for resolution_s in (0.0, 1.0):
+        found = lumped(ends, 100.0, replace(terms, resolution_s=resolution_s))
+        assert found.tolist() == [105.0, 110.0]
 
 
 def _checks_of(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
