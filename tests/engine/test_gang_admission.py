@@ -3,11 +3,12 @@
 from builders import drawn
 from fairlead.cluster.charges import Charges
 from fairlead.cluster.cluster import Cluster
-from fairlead.engine.gang_admission import EVERY_S, GangAdmissions
+from fairlead.engine.gang_admission import EVERY_S, REVOKED, GangAdmissions
 from fairlead.engine.queue_admissions import QueueAdmissions
 from fairlead.model.gangs import GangSpec, GangState, GangStatus
 from fairlead.model.nodes import GPU
 from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.quotas.admitted import LONGEST_S
 from fairlead.queue.quotas.names import QueueNames
 from fairlead.queue.quotas.tree import QueueTree
 
@@ -85,3 +86,17 @@ def test_a_changed_gang_is_looked_at_again_and_one_that_is_gone_is_forgotten() -
     assert found.status(gang(12), 0.0) == WAITING
     found.forget(gang(8).key)
     assert found.due_s() is None
+
+
+def test_a_revoked_gang_is_admitted_when_its_pause_ends_although_nothing_has_changed() -> None:
+    found = admissions(drawn("a ........"))
+    assert found.status(gang(8), 0.0) == ADMITTED
+    assert found.status(gang(12, "large"), 0.0) == WAITING
+    assert found.revoked(LONGEST_S) == [gang(8).key]
+    assert found.admitted(LONGEST_S) == []
+
+    status = found.status(gang(8), LONGEST_S)
+    assert status is not None
+    assert status.message == REVOKED
+    assert found.admitted(2 * LONGEST_S - EVERY_S) == []
+    assert found.admitted(2 * LONGEST_S) == [gang(8).key]

@@ -1,5 +1,6 @@
 """Gangs whose pods an HTTP extender is asked about, before they are tried."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ import pytest
 from builders import SCHEDULER, a_node, a_pod
 from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.trial import Trial
+from fairlead.engine import gang_flights
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import ExtendersAnswered, NodeSeen, PodGone, PodSeen
 from fairlead.engine.gang_trials import Filling, GangTrials
@@ -140,6 +142,25 @@ def test_a_gang_with_topology_rules_goes_to_a_rack_that_is_accepted() -> None:
     world.create(*in_racks(a_gang("g", 4)))
     world.run(accepting("a1", "b1", "b2"))
     assert sorted(world.binds.values()) == ["b1", "b1", "b2", "b2"]
+
+
+def test_answers_hold_for_a_gang_that_is_placed_in_several_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gang_flights, "SLICE", 3)
+    world = World("a1", "a2", "b1", gpus=4)
+    world.create(*a_gang("g", 8))
+    world.run(accepting("a2", "b1"))
+    assert Counter(world.binds.values()) == {"a2": 4, "b1": 4}
+
+
+def test_answers_count_also_if_the_room_is_gone_when_they_come() -> None:
+    world = World("a1", "b1")
+    world.create(*a_gang("g", 2, gpus=2))
+    world.decide()
+    world.create(a_pod("other", uid="other", gpus=1, node="a1"))
+    world.run(accepting())
+    assert world.failures["g-0"].message.endswith("1 Insufficient nvidia.com/gpu, 1 no licence.")
 
 
 def test_a_refusal_has_the_words_of_the_extender() -> None:

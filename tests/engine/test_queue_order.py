@@ -151,6 +151,16 @@ def test_shares_are_of_what_pods_without_a_queue_leave() -> None:
 # -- the units of one queue ----------------------------------------------------------------------
 
 
+def test_what_the_cluster_has_is_looked_at_once_a_second() -> None:
+    scene = Contention(4, a_queue("red"))
+    look, cluster = scene.engine.queues.order.look, scene.engine.cluster
+    look(10.0)
+    cluster.put_node(a_node("n2", gpus=4))
+    assert not look(10.5), "it was looked at half a second ago"
+    assert look(11.0), "there are more GPUs than before"
+    assert not look(12.0), "there are as many as before"
+
+
 def test_fifo_takes_no_notice_of_priorities() -> None:
     scene = Contention(2, a_queue("red", order=UnitOrder.FIFO))
     scene.create("red", "first")

@@ -73,6 +73,17 @@ def test_the_problem_of_an_object_is_that_of_the_queues_beneath() -> None:
     assert tree.problem("q/b") == "queue a: weight must not be negative"
 
 
+def test_queues_that_list_namespaces_are_known_until_they_list_none() -> None:
+    tree = a_tree(a_queue("a", namespaces=frozenset({"ns"})), a_queue("b"), a_queue("c"))
+    assert tree.listing_namespaces == {"q/a"}
+
+    tree.put(a_queue("c", namespaces=frozenset()))
+    assert tree.listing_namespaces == {"q/a", "q/c"}, "an empty list is one, too"
+    tree.put(a_queue("a"))
+    tree.remove("q/c")
+    assert not tree.listing_namespaces
+
+
 def test_sums_follow_the_tree() -> None:
     tree = a_tree(*FAMILY)
     sums = TreeSums(tree)
