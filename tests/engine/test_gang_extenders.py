@@ -11,7 +11,15 @@ from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.trial import Trial
 from fairlead.engine import gang_flights
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import ExtendersAnswered, NodeSeen, PodGone, PodSeen
+from fairlead.engine.events import (
+    ExtendersAnswered,
+    GangSeen,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    QueueKindSeen,
+    QueueSeen,
+)
 from fairlead.engine.gang_trials import Filling, GangTrials
 from fairlead.engine.instructions import (
     AnnounceFailure,
@@ -21,11 +29,13 @@ from fairlead.engine.instructions import (
     Evict,
     Instruction,
 )
-from fairlead.model.gangs import Membership, TopologyRule
+from fairlead.model.gangs import GangSpec, Membership, TopologyRule
 from fairlead.model.http_extenders import ExtenderAnswer, ExtenderTerms
 from fairlead.model.pods import Pod
+from fairlead.model.queues import QueueSpec
 from fairlead.model.topology import Topology, TopologyLevel
 from fairlead.queue.units import Gang
+from fairlead.testing.builders import a_gpu_node, gpu_share
 from gang_world import a_gang
 
 URL = "http://x"
@@ -318,3 +328,18 @@ def test_no_pod_is_evicted_from_a_node_that_is_refused() -> None:
     world.run(accepting("b1"), now=1.0)
     assert not [uid for uid in world.binds if uid.startswith("g-")]
     assert world.victims == ["low-b1"]
+
+
+def test_a_member_beyond_the_limit_of_one_model_goes_where_it_is_accepted() -> None:
+    world, key = World(), "fairlead/red"
+    world.engine.handle(QueueKindSeen("fairlead", is_served=True), now=0.0)
+    limit = (("fairlead.dev/gpu-H100", 2000),)
+    world.engine.handle(QueueSeen(QueueSpec(key, limit=limit)), now=0.0)
+    for name, model in (("h1", "NVIDIA H100 80GB"), ("a1", "NVIDIA A100 80GB"),
+                        ("a2", "NVIDIA A100 80GB")):  # fmt: skip
+        world.engine.handle(NodeSeen(a_gpu_node(name, model=model)), now=0.0)
+    world.engine.handle(GangSeen(GangSpec("x/default/g", 6, queue=key)), now=0.0)
+    share, gang = gpu_share(1000), Membership("x/default/g")
+    world.create(*[a_pod(f"g{n}", uid=f"g{n}", gang=gang, gpu_request=share) for n in range(6)])
+    world.run(accepting("h1", "a2"))
+    assert Counter(world.binds.values()) == {"h1": 2, "a2": 4}

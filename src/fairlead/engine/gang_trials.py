@@ -8,7 +8,7 @@ that found none first.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import NOTHING, Aspect
@@ -27,6 +27,7 @@ from fairlead.plugins.prepare import PrepareStep
 from fairlead.queue.quota import QuotaRefusal
 from fairlead.queue.units import Gang
 
+V = TypeVar("V")
 #: Other orders of unequal pods that are tried, and of how many pods at most.
 _MORE_ORDERS = 3
 _MOST_REORDERED = 200
@@ -283,7 +284,7 @@ class GangTrials:
             filling.refuse(pod, self._kind(pod, within), verdict)
             return False
         if beyond := self._beyond_quota(pod, verdict):
-            other = self._other_models(pod, beyond, within) if self._other_models else beyond
+            other = self._on_other_models(pod, beyond, within)
             if isinstance(other, QuotaRefusal):
                 filling.miss(pod, other)
                 return False
@@ -323,11 +324,23 @@ class GangTrials:
         """With what HTTP extenders say about the member. Parts of GPUs are work to look at."""
         if pod.request.gpu_request is not None:
             self._cluster.work.pods += _PART_WORK
+        return self._extended(pod, lambda: self._verdict(placement, pod, within))
+
+    def _on_other_models(
+        self, pod: Pod, beyond: QuotaRefusal, within: NodeMask | None
+    ) -> Placed | QuotaRefusal:
+        """On GPUs of a model of which its queue may have more."""
+        if (find := self._other_models) is None:
+            return beyond
+        return self._extended(pod, lambda: find(pod, beyond, within))
+
+    def _extended(self, pod: Pod, find: Callable[[], V]) -> V:
+        """What is found with what HTTP extenders say about the member."""
         if (members := self._cluster.extended_members) is None:
-            return self._verdict(placement, pod, within)
+            return find()
         self._cluster.extended = members.of(pod.uid)
         try:
-            return self._verdict(placement, pod, within)
+            return find()
         finally:
             self._cluster.extended = None
 
