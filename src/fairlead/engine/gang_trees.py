@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from fairlead.model.errors import FairleadError
 from fairlead.model.gang_needs import lacking
-from fairlead.model.gangs import DEEPEST, MOST_GROUPS, GangSpec, Group, Membership
+from fairlead.model.gangs import DEEPEST, MOST_GROUPS, GangSpec, Group
 from fairlead.model.lazy_dataclass import dataclass
 from fairlead.model.pods import Pod
 
@@ -154,11 +154,6 @@ class _Assembly:
 def leaf_name(key: str) -> str:
     """The name of the group that stands for an object."""
     return key.rpartition("/")[2]
-
-
-def part_key(said: Membership) -> str:
-    """The key of the object that a pod names."""
-    return said.part or said.gang
 
 
 def _name(key: str) -> str:
