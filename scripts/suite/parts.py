@@ -27,7 +27,7 @@ PLAIN_FOLDERS = tuple(
 
 #: A worker steals single plain tests; tests that share a server stay together, file by file.
 PLAIN_OPTIONS = (
-    f"-n{max(CORES, 2)}", "--dist=worksteal", *(f"--ignore={folder}" for folder in LIVE_FOLDERS)
+    f"-n{max(CORES, 2) + 1}", "--dist=worksteal", *(f"--ignore={folder}" for folder in LIVE_FOLDERS)
 )  # fmt: skip
 #: Files that take half a minute alone, most of it waiting, the longest first: they begin first, so
 #: that no worker has one of them left when the others have ended.

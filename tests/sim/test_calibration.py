@@ -35,12 +35,12 @@ def jct_s(trace: str, policy: str) -> float:
 @pytest.mark.parametrize(
     ("trace", "policy", "published_s"),
     [
-        ("trace3", "srtf", 193_081.8),
+        pytest.param("trace3", "srtf", 193_081.8, marks=pytest.mark.slow),
         ("trace3", "fifo-strict", 1_053_201),
         ("trace3", "fifo", 520_028),
         ("trace3", "sjf", 247_466),
         ("trace3", "ssf-easy", 241_679),
-        ("trace3", "fifo-easy", 455_281),
+        pytest.param("trace3", "fifo-easy", 455_281, marks=pytest.mark.slow),
     ],
 )
 def test_average_completion_times_are_the_published_ones_to_the_second(
