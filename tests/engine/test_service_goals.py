@@ -359,3 +359,11 @@ def test_in_overload_as_many_units_are_in_time_as_with_plain_order_or_more() -> 
         met[order] = counts(world.engine, at_s=2000)[0]
     assert met[UnitOrder.SLACK] >= 18
     assert met[UnitOrder.SLACK] > 3 * met[UnitOrder.FIFO]
+
+
+def test_the_oldest_hour_of_a_class_goes_and_the_newest_stays() -> None:
+    record = ServiceRecord()
+    for number in range(MOST_HOURS + 1):
+        assert record.hour("gold", number) is not None
+    assert record.hour("gold", 0) is None
+    assert max(record.hours["gold"]) == MOST_HOURS
