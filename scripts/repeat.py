@@ -30,7 +30,7 @@ import ctypes, signal, os
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 while os.getppid() == {parent}: sum(range(100_000))
 """
-_FAILED = re.compile(r"^(?:\w+: )?(?:FAILED|ERROR) (tests/\S+)", re.MULTILINE)
+_FAILED = re.compile(r"^(?:\w+: )?(?:FAILED|ERROR) (tests/.+?)(?: - .*| \(\w+\))?$", re.MULTILINE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -234,7 +234,7 @@ def test_a_token_that_does_not_say_where_is_not_enough(guarded: ControlPlane) ->
 
 
 def test_others_are_not_concerned(guarded: ControlPlane, agent: SyncClient) -> None:
-    said = {"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}}
+    said = {"metadata": {"labels": {"of": "others"}, "annotations": {"c": "d"}}}
     assert guarded.api("PATCH", _path("gpu-1"), said, content_type=MERGE)[0] == 200
 
 
