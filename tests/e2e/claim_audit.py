@@ -13,7 +13,7 @@ from claim_sums import oversold
 from dra_objects import RESOURCE, Object
 from fairlead.sim.controlplane import ControlPlane
 
-#: By kind, the spec of an object that nobody does anything about.
+#: By kind, the spec of an object that no scheduler or controller acts on.
 _LAST: dict[str, Object] = {
     "pod": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "x"}]},
     "claim": {"devices": {}},
@@ -64,6 +64,8 @@ class ClaimAudit:
                 if change["object"]["metadata"]["name"] == name:
                     break
                 yield change
+            else:
+                raise AssertionError(f"the watch of {path} ended before {name} was in it")
         assert self._plane.api("DELETE", f"{path}/{name}?gracePeriodSeconds=0")[0] == 200
 
     def check(self) -> int:
