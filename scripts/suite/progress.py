@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import pytest
@@ -87,14 +87,11 @@ class Progress:
             self._failed += 1
             self._print(f"FAILED {report.nodeid} ({report.when})")
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_report_teststatus(
-        self, report: pytest.CollectReport | pytest.TestReport
-    ) -> tuple[str, str, str] | None:
-        """No dots: the lines say how far it is."""
-        if report.when == "call" and report.passed and not hasattr(report, "wasxfail"):
-            return "passed", "", ""
-        return None
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_teststatus(self) -> Generator[None, Any, tuple[str, str, Any]]:
+        """No dots and no letters: the lines say how far it is."""
+        category, _, word = yield
+        return category, "", word
 
     def _speak(self) -> None:
         while not self._ended.wait(EVERY_S):
