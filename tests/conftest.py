@@ -128,7 +128,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _hold_plain(item: pytest.Item) -> None:
     marks = {mark.name for mark in item.iter_markers()}
     if marks & {"server", "program"} and "slow" not in marks and item.nodeid.startswith(PLAIN):
-        raise pytest.UsageError(f"{item.nodeid} starts something: make test leaves it out there")
+        raise pytest.UsageError(
+            f"{item.nodeid} needs a server or a program: mark it slow, or move it"
+        )
 
 
 def _turn(name: str) -> int:

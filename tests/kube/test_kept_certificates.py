@@ -80,7 +80,9 @@ async def test_a_bundle_that_was_not_there_puts_the_next_certificate_off() -> No
 
     server.forget(CONFIGURATIONS[1])
     later = START + dt.timedelta(days=61)
-    assert await server.rotation.turn(later) == first, "nobody had been told of the next one"
+    assert await server.rotation.turn(later) == first, (
+        "the authority of the next one was not published"
+    )
     assert server.published == [server.kept] * 2
     assert await server.rotation.turn(later) != first
 

@@ -57,7 +57,7 @@ class Api:
 
     @contextlib.asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
-        """What is seen here is kept up to date inside: a watch that nobody reads breaks off."""
+        """Keeps what is seen here up to date inside: the client ends a watch that is not read."""
         seen = ((_PODS, self._see_pod), (_EVENTS, self._see_event), (_CLAIMS, self._see_claim))
         self.pods.clear()
         self.claims.clear()

@@ -10,7 +10,7 @@ from aiohttp import web
 from fairlead.apps.serving.connections import ConnectionLimit, Handler, MakeProtocol, open_port
 from fairlead.apps.serving.http_limits import HttpLimits
 
-#: Requests under way when nobody is answered any more.
+#: For requests that are still under way after `farewell_s`.
 _GRACE_S = 3.0
 #: Longer than API servers keep an idle connection: they must not meet one that is closing.
 _IDLE_S = 120.0

@@ -70,7 +70,7 @@ class SyncClient:
         return text.decode()
 
     def lines(self, path: str) -> Iterator[str]:
-        """Those of a watch, as they come, until nobody asks for the next one."""
+        """The lines of a watch, as they come; the connection is closed when the caller stops."""
         with self._turn:
             try:
                 self._connection.request("GET", path, headers=self._proof)
